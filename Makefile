@@ -1,0 +1,48 @@
+PY := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint shim bench bench-shim bench-slices cluster-up cluster-down setup tools clean
+
+help: ## List all targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Make .venv with the pinned packages
+	@hack/setup.sh
+
+tools: setup ## Find or build etcd and kube-apiserver (about 7 minutes the first time)
+	@$(PY) -m hack.cluster tools
+
+demo: tools shim ## Set everything up and run the main job on a real API server
+	@$(PY) -m hack.demo
+
+test: tools shim ## Set everything up and run all tests
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: setup ## Check style, types and import contracts
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+
+shim: setup ## Build the CNI plugin at build/shim/whereabouts
+	@$(PY) -m cni.build build/shim
+
+bench: bench-shim bench-slices ## Run all benchmarks and the long property tests
+	@HYPOTHESIS_PROFILE=long $(PY) -m pytest tests/properties
+
+bench-shim: tools shim ## Time the shim beside its bare interpreter (and WHEREABOUTS_BIN)
+	@$(PY) -m benchmarks.bench_shim
+
+bench-slices: tools ## Time slices for 1,000 nodes beside a plain client
+	@$(PY) -m benchmarks.bench_slices
+
+cluster-up: tools ## Start etcd and kube-apiserver; writes .cluster/kubeconfig
+	@$(PY) -m hack.cluster up
+
+cluster-down: setup ## Stop what cluster-up started
+	@$(PY) -m hack.cluster down
+
+clean: ## Remove build results, the virtual environment and caches in the tree
+	@[ ! -f .cluster/state.json ] || $(MAKE) --no-print-directory cluster-down
+	rm -rf .venv build .cluster .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

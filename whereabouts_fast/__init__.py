@@ -1,0 +1,1 @@
+"""Node-slice IP address management for secondary pod networks in Kubernetes."""

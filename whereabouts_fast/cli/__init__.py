@@ -1,0 +1,1 @@
+"""Argument parsing and wiring of each command."""

@@ -1,0 +1,1 @@
+"""The control loops that run once per cluster."""

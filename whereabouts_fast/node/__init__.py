@@ -1,0 +1,1 @@
+"""What runs once per node, in the DaemonSet."""
