@@ -1,0 +1,140 @@
+"""The one metrics registry of a process: every name, label and known label value.
+
+Names with the prefix `whereabouts_fast_` are ours; `workqueue_*`, `rest_client_*` and
+`leader_election_master_status` are those of client-go, so that existing dashboards work.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from whereabouts_fast.observability.client_metrics import ClientMetrics
+
+PREFIX = "whereabouts_fast_"
+SLICE_STATES = ("active", "draining", "cooling", "free")
+ADDRESS_STATES = ("allocated", "free", "reserved", "excluded")
+ASSIGN_REASONS = ("dealt", "returned", "rebuilt")
+RECLAIM_REASONS = ("node_gone", "network_gone")
+WRITE_KINDS = ("IPPool", "NodeSlicePool", "Lease", "Event")
+WRITE_RESULTS = ("ok", "conflict", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFigures:
+    """What one network's gauges show; `addresses` sum to the size of the range."""
+
+    network: str
+    slices: Mapping[str, float]
+    addresses: Mapping[str, float]
+    waiting: float
+
+
+class Metrics(ClientMetrics):
+    """All metrics of a process; made once and passed on, never global."""
+
+    def __init__(self, revision: str = "") -> None:
+        # The creation time of each counter doubles the series, and nobody reads it.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry(auto_describe=True)
+        super().__init__(self.registry)
+        self._census = _Census()
+        self.registry.register(self._census)
+        prometheus_client.ProcessCollector(registry=self.registry)
+        self._assignments = Counter(
+            PREFIX + "slice_assignments",
+            "Slices given to nodes.",
+            ["network", "reason"],
+            registry=self.registry,
+        )
+        self._reclaims = Counter(
+            PREFIX + "slice_reclaims",
+            "Slices that became free again.",
+            ["network", "reason"],
+            registry=self.registry,
+        )
+        self._writes = Counter(
+            PREFIX + "writes",
+            "Writes to the API server.",
+            ["kind", "result"],
+            registry=self.registry,
+        )
+        for kind in WRITE_KINDS:
+            for result in WRITE_RESULTS:
+                self._writes.labels(kind, result)
+        build = Gauge(
+            PREFIX + "build_info",
+            "1, labelled with what is running.",
+            ["version", "revision", "python"],
+            registry=self.registry,
+        )
+        build.labels(version("whereabouts-fast"), revision, platform.python_version()).set(1)
+
+    def census(self, count: Callable[[], Iterable[NetworkFigures]]) -> None:
+        """Have the network gauges counted at each scrape, so that vanished networks vanish."""
+        self._census.count = count
+
+    def network_appeared(self, network: str) -> None:
+        """Start the counters of a network at zero."""
+        for reason in ASSIGN_REASONS:
+            self._assignments.labels(network, reason)
+        for reason in RECLAIM_REASONS:
+            self._reclaims.labels(network, reason)
+
+    def network_vanished(self, network: str) -> None:
+        """Drop the counters of a network."""
+        self._assignments.remove_by_labels({"network": network})
+        self._reclaims.remove_by_labels({"network": network})
+
+    def slices_assigned(self, network: str, reason: str, count: int) -> None:
+        """Count slices given to nodes; `reason` is one of ASSIGN_REASONS."""
+        self._assignments.labels(network, reason).inc(count)
+
+    def slices_reclaimed(self, network: str, reason: str, count: int) -> None:
+        """Count slices that became free; `reason` is one of RECLAIM_REASONS."""
+        self._reclaims.labels(network, reason).inc(count)
+
+    def written(self, kind: str, result: str) -> None:
+        """Count a write; `kind` is one of WRITE_KINDS, `result` one of WRITE_RESULTS."""
+        self._writes.labels(kind, result).inc()
+
+    def render(self) -> tuple[bytes, str]:
+        """Return the exposition text and its content type."""
+        return prometheus_client.generate_latest(self.registry), (
+            prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
+        )
+
+
+class _Census(Collector):
+    """Gauges that are a view of the caches, computed when somebody looks."""
+
+    def __init__(self) -> None:
+        self.count: Callable[[], Iterable[NetworkFigures]] = tuple
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        return iter(_families())
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        slices, addresses, waiting = _families()
+        for figures in self.count():
+            for state in SLICE_STATES:
+                slices.add_metric([figures.network, state], figures.slices.get(state, 0))
+            for state in ADDRESS_STATES:
+                addresses.add_metric([figures.network, state], figures.addresses.get(state, 0))
+            waiting.add_metric([figures.network], figures.waiting)
+        return iter((slices, addresses, waiting))
+
+
+def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+    return (
+        GaugeMetricFamily(PREFIX + "slices", "Slices by state.", labels=["network", "state"]),
+        GaugeMetricFamily(PREFIX + "addresses", "Addresses by state.", labels=["network", "state"]),
+        GaugeMetricFamily(PREFIX + "nodes_waiting", "Nodes without a slice.", labels=["network"]),
+    )
