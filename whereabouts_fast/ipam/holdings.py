@@ -1,0 +1,145 @@
+"""The values that a slice plan is made from and of: what was observed, what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whereabouts_fast.ipam.ranges import Range
+    from whereabouts_fast.ipam.space import Claim
+
+ACTIVE = "Active"
+DRAINING = "Draining"
+COOLING = "Cooling"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One entry of the slice table.
+
+    `since` is in seconds since the epoch, whole microseconds at most (what the table's text can
+    hold), and None for active slices. Free slices have no entry.
+    """
+
+    node: str
+    base: int
+    prefix: int
+    state: str = ACTIVE
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """A node that is listed, even if it is being deleted; `created` is its creationTimestamp."""
+
+    created: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSeen:
+    """An existing pool; `node` is empty for pools that all nodes share."""
+
+    name: str
+    node: str
+    network: str
+    base: int
+    prefix: int
+    closed: bool
+    empty: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """All that a plan depends on, besides the time.
+
+    Addresses are integers; `elsewhere` and `pools` hold only those of the range's IP version.
+    `network`: the name that pools of this network carry. `size`: prefix length of new slices.
+    `wanted`: whether any NetworkAttachmentDefinition asks for the network. `cooldown`: seconds.
+    `table`: None when there is no table object; then `pools` must come from a live list, because
+    the table is rebuilt from it.
+    `elsewhere`: what other tables of the address space hold, with the holder's name where the slice
+    is active there, else "".
+    `pools`: all pools of the address space. `gone`: draining entries whose pool was not found by a
+    live read made after the write that set them draining was confirmed.
+    """
+
+    network: str
+    range: Range
+    size: int
+    wanted: bool
+    cooldown: float
+    nodes: tuple[NodeSeen, ...]
+    table: tuple[Held, ...] | None
+    elsewhere: tuple[Claim, ...] = ()
+    pools: tuple[PoolSeen, ...] = ()
+    gone: frozenset[Held] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create this pool closed, then open it if a live read of the table still gives the slice."""
+
+    node: str
+    base: int
+    prefix: int
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Open this closed pool if a live read of the table still gives its slice to its node."""
+
+    pool: PoolSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Set the closed mark, so that no further address can be added."""
+
+    pool: PoolSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete this closed, empty pool, with its uid and resourceVersion as preconditions."""
+
+    pool: PoolSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Read this draining slice's pool live; if it is not found, plan again with `held` in gone."""
+
+    held: Held
+
+
+Action = Create | Open | Close | Delete | Confirm
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Numbers of slices after the plan; `free` counts slices of the wanted size."""
+
+    active: int
+    draining: int
+    cooling: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to make so.
+
+    `table`: entries sorted by address, or None when there should be no table object.
+    `waiting`: nodes without a slice, in the order in which they will be served.
+    `again`: seconds until time alone changes something, or None.
+    `disputed`: active slices kept shut because something else claims some of their addresses.
+    """
+
+    table: tuple[Held, ...] | None
+    actions: tuple[Action, ...]
+    waiting: tuple[str, ...]
+    again: float | None
+    figures: Figures
+    disputed: tuple[Held, ...] = ()
