@@ -5,6 +5,8 @@ Every hook is called on the event loop, must return at once and must not raise.
 
 from typing import Protocol
 
+from whereabouts_fast.kube.errors import ApiError
+
 
 class RequestHook(Protocol):
     """One HTTP request ended (a watch: was answered)."""
@@ -16,8 +18,11 @@ class RequestHook(Protocol):
 class WatchHook(Protocol):
     """What one informer did; `resource` is the plural name."""
 
-    def restarted(self, resource: str, reason: str) -> None:
-        """A list or watch ended and is done again; `reason` is an `End` value in lower case."""
+    def restarted(self, resource: str, reason: str, error: ApiError | None) -> None:
+        """A list or watch ended and is done again.
+
+        `reason` is one of closed, short, silent, expired, unsupported, refused and broken.
+        """
 
     def cached(self, resource: str, objects: int) -> None:
         """The cache now holds so many objects."""
