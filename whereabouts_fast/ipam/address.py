@@ -36,7 +36,7 @@ def parse(text: str) -> tuple[int, int]:
         else:
             if value >> 32 != _MAPPED:
                 return 6, value
-            raise AddressError("is an IPv4 address written as IPv6; write it as plain IPv4")
+            raise AddressError("is an IPv4 address written as IPv6")
     raise AddressError("is not an IPv4 or IPv6 address (no leading zeros, spaces or zones)")
 
 
@@ -63,10 +63,10 @@ def parse_cidr(text: str) -> tuple[int, int, int]:
     Raises AddressError, whose text completes a sentence that begins with the value.
     """
     if not isinstance(text, str):
-        raise AddressError("is not a CIDR; write address/prefix")
+        raise AddressError("is not a CIDR")
     host, slash, length = text.partition("/")
     if not slash:
-        raise AddressError("is not a CIDR; write address/prefix")
+        raise AddressError("is not a CIDR")
     version, value = parse(host)
     if not (length.isascii() and length.isdigit() and len(length) <= 3):
         raise AddressError("has no prefix length in decimal digits after the slash")
