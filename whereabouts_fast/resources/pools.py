@@ -1,0 +1,181 @@
+"""IPPools: decoded to what decisions need, encoded as the controller creates them, and patched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from whereabouts_fast.ipam import address, naming
+from whereabouts_fast.ipam.holdings import PoolSeen
+from whereabouts_fast.resources.metadata import (
+    Metadata,
+    Model,
+    metadata_of,
+    problem_of,
+    read_cidr,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """One IPPool.
+
+    `range` is the text as written; `version` (4 or 6; 0 when unreadable), `base` and `prefix` what
+    it means. `space` is the address space: the network_name, or "" for that of all unnamed
+    networks. `used` counts entries, malformed ones too. `want`, `more` and `refused` are the
+    annotations, None when absent. `problem` is "" unless the object could not be read.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    range: str
+    version: int
+    base: int
+    prefix: int
+    node: str
+    network: str
+    space: str
+    closed: bool
+    overlapping: bool
+    used: int
+    want: str | None = None
+    more: str | None = None
+    refused: str | None = None
+    problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+    def seen(self) -> PoolSeen:
+        """Return what slice plans need of the pool."""
+        return PoolSeen(
+            self.name,
+            self.node,
+            self.network,
+            self.base,
+            self.prefix,
+            self.closed,
+            self.used == 0,
+        )
+
+
+class _Spec(Model):
+    range: str
+    # The entries themselves are checked where single addresses matter; here their number does.
+    allocations: dict[str, Any] = Field(default_factory=dict)
+    node: str = ""
+    network: str = ""
+    closed: bool = False
+    overlapping: bool = False
+
+
+class _Pool(Model):
+    metadata: Metadata
+    spec: _Spec
+
+
+def decode_pool(raw: dict[str, Any]) -> PoolView:
+    """Decode an IPPool, written by this project or by whereabouts."""
+    problem = ""
+    try:
+        model = _Pool.model_validate(raw)
+        meta, spec = model.metadata, model.spec
+    except ValidationError as error:
+        meta, spec, problem = metadata_of(raw), _Spec(range=""), problem_of(error)
+    version = base = prefix = 0
+    if not problem:
+        try:
+            version, base, prefix = read_cidr(spec.range)
+        except address.AddressError as error:
+            problem = f'spec.range "{spec.range}" {error}'
+    notes = meta.annotations or {}
+    return PoolView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        range=spec.range,
+        version=version,
+        base=base,
+        prefix=prefix,
+        node=spec.node,
+        network=spec.network,
+        space="" if problem or _unnamed(meta.name, spec) else spec.network,
+        closed=spec.closed,
+        overlapping=spec.overlapping,
+        used=len(spec.allocations),
+        want=notes.get(naming.ANNOTATION_WANT),
+        more=notes.get(naming.ANNOTATION_MORE),
+        refused=notes.get(naming.ANNOTATION_REFUSED),
+        problem=problem,
+    )
+
+
+def encode_pool(
+    *,
+    namespace: str,
+    cidr: str,
+    node: str,
+    network: str,
+    network_name: str,
+    closed: bool = True,
+    overlapping: bool = False,
+) -> dict[str, Any]:
+    """Build the IPPool to create for a range (`node` empty) or for a node's slice of it.
+
+    `network` is the network's name, `network_name` empty for unnamed networks. Raises AddressError
+    and naming.InvalidNameError.
+    """
+    spec: dict[str, Any] = {"range": cidr, "allocations": {}, "network": network}
+    labels = {naming.LABEL_NETWORK: naming.label_value(network)}
+    if node:
+        spec["node"] = node
+        labels[naming.LABEL_NODE] = naming.label_value(node)
+    # Writers test for absence, so a mark that is not set is never written as false.
+    if closed:
+        spec["closed"] = True
+    if overlapping:
+        spec["overlapping"] = True
+    return {
+        "apiVersion": f"{naming.GROUP}/{naming.VERSION}",
+        "kind": "IPPool",
+        "metadata": {
+            "name": naming.ip_pool(cidr, network_name, node),
+            "namespace": namespace,
+            "labels": labels,
+        },
+        "spec": spec,
+    }
+
+
+def open_patch(uid: str) -> list[dict[str, Any]]:
+    """Return the JSON Patch that opens a closed pool, if it still is the object with this uid.
+
+    It also drops managedFields, a third of the object, for which a create is too early.
+    """
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": uid},
+        {"op": "remove", "path": "/spec/closed"},
+        {"op": "replace", "path": "/metadata/managedFields", "value": [{}]},
+    ]
+
+
+def close_patch(uid: str) -> list[dict[str, Any]]:
+    """Return the JSON Patch that closes a pool, if it still is the object with this uid."""
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": uid},
+        {"op": "add", "path": "/spec/closed", "value": True},
+    ]
+
+
+def _unnamed(name: str, spec: _Spec) -> bool:
+    try:
+        return name == naming.ip_pool(spec.range.rpartition("-")[2], "", spec.node)
+    except naming.InvalidNameError:
+        return False
