@@ -9,13 +9,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Mapping
     from typing import Any
 
     from whereabouts_fast.ipam.ranges import Range
-
-
-_DIGITS = 39  # of the largest offset in a 128 bit range
 
 
 class Entry:
@@ -64,30 +61,37 @@ class Entry:
 def decode(raw_allocations: object) -> dict[int, Entry]:
     """Read spec.allocations of a pool into offset -> Entry.
 
-    An entry that is malformed still takes its address; what has no decimal offset takes none.
+    An entry that is malformed still takes its address; a key that is no number takes none.
     """
     entries: dict[int, Entry] = {}
-    if not isinstance(raw_allocations, dict):
-        return entries
-    for key, value in raw_allocations.items():
-        if not _is_offset(key):
-            continue
-        raw = value if isinstance(value, dict) else {}
-        entries[int(key)] = Entry(
-            _string(raw.get("id")),
-            _string(raw.get("podref")),
-            _string(raw.get("ifname")),
-            _string(raw.get("uid")),
-            _string(raw.get("node")),
-        )
+    for key, value in _items(raw_allocations):
+        offset = _offset(key)
+        if offset is not None:
+            entries[offset] = _entry(value)
     return entries
 
 
 def offsets(raw_allocations: object) -> set[int]:
-    """Read only the offsets in use out of spec.allocations: a tenth of the cost of decode."""
-    if not isinstance(raw_allocations, dict):
-        return set()
-    return {int(key) for key in raw_allocations if _is_offset(key)}
+    """Read the keys of decode() alone out of spec.allocations, in a fraction of the time."""
+    keys = [key for key, _ in _items(raw_allocations)]
+    try:
+        return set(map(int, keys))
+    except ValueError:
+        return {offset for offset in map(_offset, keys) if offset is not None}
+
+
+def locate(raw_allocations: object, container_id: str, ifname: str) -> tuple[int, Entry] | None:
+    """Find an attachment in spec.allocations without decoding all of it; else as find()."""
+    for key, value in _items(raw_allocations):
+        if (
+            isinstance(value, dict)
+            and value.get("id") == container_id
+            and value.get("ifname", "") == ifname
+        ):
+            offset = _offset(key)
+            if offset is not None:
+                return offset, _entry(value)
+    return None
 
 
 def choose(space: Range, taken: Container[int], *, start: int | None = None) -> int | None:
@@ -172,8 +176,27 @@ def _path(offset: int) -> str:
     return f"/spec/allocations/{offset}"
 
 
-def _is_offset(key: object) -> bool:
-    return isinstance(key, str) and key.isascii() and key.isdigit() and len(key) <= _DIGITS
+def _items(raw_allocations: object) -> Iterable[tuple[str, object]]:
+    return raw_allocations.items() if isinstance(raw_allocations, dict) else ()
+
+
+def _offset(key: str) -> int | None:
+    # int() takes more than plain decimals (" 7", "1_0"): what might mean an address is taken.
+    try:
+        return int(key)
+    except ValueError:
+        return None
+
+
+def _entry(value: object) -> Entry:
+    raw = value if isinstance(value, dict) else {}
+    return Entry(
+        _string(raw.get("id")),
+        _string(raw.get("podref")),
+        _string(raw.get("ifname")),
+        _string(raw.get("uid")),
+        _string(raw.get("node")),
+    )
 
 
 def _string(value: object) -> str:
