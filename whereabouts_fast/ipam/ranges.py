@@ -118,9 +118,11 @@ class Range:
         Raises RangeError when base is not the first address of such a CIDR inside this range.
         """
         part = Range(self.version, base, prefix, 0, 0)
+        host_bits = address.width(self.version) - prefix
         if (
-            not self.prefix <= prefix <= address.width(self.version)
-            or base & (part.end - base)
+            prefix < self.prefix
+            or host_bits < 0
+            or base & (1 << host_bits) - 1
             or not self.contains(part)
         ):
             raise RangeError(f"{base}/{prefix} is not a slice of {self.cidr}")
