@@ -7,12 +7,13 @@ informer may spend on fifty.
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
 
-from whereabouts_fast.kube.credentials import Credentials
+from whereabouts_fast.kube.credentials import SERVICE_ACCOUNT, Credentials
 from whereabouts_fast.kube.errors import ServerError, Silent, Unreachable, from_answer
 from whereabouts_fast.kube.hooks import RequestHook
 from whereabouts_fast.kube.lines import LineLimitError, LineSplitter
@@ -50,12 +51,13 @@ class Client:
         *,
         limit: float = 30.0,
         hook: RequestHook | None = None,
+        service_account: Path = SERVICE_ACCOUNT,
     ) -> AsyncIterator["Client"]:
         """A client for a kubeconfig file, or (None) for the in-cluster configuration.
 
         limit: seconds for one request, connecting included. Raises ConfigurationError.
         """
-        credentials = Credentials(kubeconfig)
+        credentials = Credentials(kubeconfig, service_account)
         await credentials.load()
         transport = Transport(credentials, user_agent, limit=limit, hook=hook)
         try:

@@ -16,7 +16,8 @@ from kubernetes_asyncio.config import ConfigException, load_incluster_config, lo
 
 from whereabouts_fast.kube.errors import ConfigurationError
 
-_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+# Where a pod finds its token, the cluster's certificate authority and its namespace.
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _UNUSABLE = (
     ConfigException,
     AssertionError,
@@ -34,11 +35,13 @@ _UNUSABLE = (
 class Credentials:
     """One loaded configuration: server URL, TLS settings and the header that says who we are.
 
-    kubeconfig: path of a kubeconfig file, or None for the in-cluster configuration.
+    kubeconfig: path of a kubeconfig file, or None for the in-cluster configuration, whose files
+    are in `service_account`.
     """
 
-    def __init__(self, kubeconfig: str | None) -> None:
+    def __init__(self, kubeconfig: str | None, service_account: Path = SERVICE_ACCOUNT) -> None:
         self._source = kubeconfig
+        self._service_account = service_account
         self.configuration = Configuration()
         self.namespace: str | None = None
 
@@ -47,8 +50,12 @@ class Credentials:
         configuration = Configuration()
         try:
             if self._source is None:
-                load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-                self.namespace = _own_namespace()
+                load_incluster_config(  # type: ignore[no-untyped-call]
+                    client_configuration=configuration,
+                    token_filename=self._service_account / "token",
+                    cert_filename=self._service_account / "ca.crt",
+                )
+                self.namespace = _own_namespace(self._service_account)
             else:
                 self.namespace = await _load_file(self._source, configuration)
         except _UNUSABLE as error:
@@ -106,9 +113,9 @@ async def _load_file(source: str, configuration: Configuration) -> str | None:
     return str(namespace) if namespace else None
 
 
-def _own_namespace() -> str | None:
+def _own_namespace(service_account: Path) -> str | None:
     try:
-        return _NAMESPACE_FILE.read_text().strip() or None
+        return (service_account / "namespace").read_text().strip() or None
     except OSError:
         return None
 
