@@ -1,0 +1,304 @@
+"""ADD for one network: an address out of this node's own pools, in one request where possible.
+
+The steps are those of ARCHITECTURE.md, "The life of an ADD". Everything believed from the hint is
+tested by the patch itself, so a wrong belief costs a request and never an address.
+"""
+
+from __future__ import annotations
+
+from cni import errors, hints, shortage, turns
+from cni.apiserver import Reply, UnknownOutcome
+from cni.call import Call
+from cni.errors import CniError, Later
+from cni.hints import CLAIMS, CONTAINER, IFNAME, INTENT, PODREF, UID
+from cni.objects import Facts
+from whereabouts_fast.ipam import address, pool
+from whereabouts_fast.ipam.netconf import Network
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_ROUNDS = 64  # of one turn: each costs at least a request
+_REFUSALS = 3  # patches refused although everything that they test holds
+
+
+class Given:
+    """An address that the API server has recorded for this attachment.
+
+    `cidr` has the prefix length of the network's range. `took` tells whether this call recorded
+    it; `claims` grows when another call is answered with it too.
+    """
+
+    __slots__ = ("cidr", "claims", "offset", "pool", "took")
+
+    def __init__(self, name: str, offset: int, cidr: str, claims: int, *, took: bool) -> None:
+        self.pool = name
+        self.offset = offset
+        self.cidr = cidr
+        self.claims = claims
+        self.took = took
+
+
+class Attach(turns.Turns):
+    """One attachment's way to an address of one network."""
+
+    __slots__ = ("_again", "_conflicts", "_entry", "_facts", "_network", "_not_stored", "_refusals")
+
+    def __init__(self, call: Call, network: Network) -> None:
+        super().__init__(call, network.identity)
+        request = call.request
+        self._network = network
+        self._entry = pool.Entry(
+            request.container_id, request.podref, request.ifname, request.pod_uid
+        )
+        self._facts: Facts | None = None  # what this turn has read of the table
+        # The (pool, offset) that a patch was sent for: it is sent again, and never another.
+        self._again: tuple[str, int] | None = None
+        self._not_stored = False  # that patch is known to have changed nothing
+        self._conflicts = 0
+        self._refusals = 0
+
+    def give(self) -> Given:
+        """Return an address; raises CniError."""
+        return self.take(self._turn)
+
+    def _turn(self) -> Given:
+        self._facts = None
+        if not self.hint.known:
+            self._learn()
+        for _ in range(_ROUNDS):
+            given = self._step()
+            if given is not None:
+                return given
+        raise Later(self._conflict("they change faster than they can be read"), 0.1)
+
+    def _step(self) -> Given | None:
+        """Do one thing; None when the next step has to begin from what it has changed."""
+        entry = self._entry
+        found = self.hint.find(entry.id, entry.ifname)
+        if found is not None:
+            return self._known(*found)
+        found = self.hint.find_pod(entry.podref, entry.uid, entry.ifname)
+        if found is not None:
+            one, offset = found
+            if not one.fresh:
+                self._read(one)
+                return None
+            if not one.closed and not one.overlapping and self._usable(one, offset):
+                return self._take_over(one, offset)
+        return self._fresh()
+
+    def _known(self, one: hints.Pool, offset: int) -> Given | None:
+        """The attachment has an entry: confirm it, whether the pool is open or not."""
+        record = one.records[offset]
+        if record[CLAIMS] == INTENT:
+            # Sent by us in an earlier turn, or by a process that died: was it stored?
+            self._again = (one.name, offset)
+            if self._not_stored:
+                del one.records[offset]
+            else:
+                self._read(one)
+            return None
+        if not self._usable(one, offset):
+            # The configuration has changed since: this address may not be used any more.
+            ops = pool.remove_patch(
+                offset, self._entry.id, self._entry.ifname, record[UID], one.overlapping
+            )
+            if self._patch(one, ops, lambda: self._holds(one, offset, record)) is not None:
+                del one.records[offset]
+            return None
+        if not one.fresh:
+            ops = pool.confirm_patch(offset, self._entry)
+            reply = self._patch(one, ops, lambda: self._holds(one, offset, record))
+            if reply is None:
+                return None
+            self._check_uid(one, reply)
+        return self._written(one, offset, took=False)
+
+    def _take_over(self, one: hints.Pool, offset: int) -> Given | None:
+        """Put our container id in the place of an earlier one of the same pod and interface."""
+        old = list(one.records[offset])
+        added = pool.add_patch(offset, self._entry)
+        # The tests of a removal and of an open pool, then the entry itself.
+        removed = pool.remove_patch(offset, old[CONTAINER], old[IFNAME], old[UID])
+        ops = [added[0], *removed[:-1], added[-1]]
+        self._still_wanted()
+        if self._patch(one, ops, lambda: self._holds(one, offset, old)) is None:
+            return None
+        return self._written(one, offset, took=True)
+
+    def _fresh(self) -> Given | None:
+        """Choose a free offset and record it."""
+        chosen = self._repeated() or self._choose()
+        if chosen is None:
+            if self._facts is None:
+                self._learn()
+                return None
+            return self._none_free(self._facts)
+        one, offset = chosen
+        if one.overlapping:
+            raise shortage.overlapping(one.name)
+        self._still_wanted()
+        entry = self._entry
+        one.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, INTENT]
+        self._again, self._not_stored = (one.name, offset), False
+        self._note_config()
+        self.save()
+        ops = pool.add_patch(offset, entry, one.overlapping)
+        try:
+            reply = self._patch(one, ops, lambda: not one.closed and offset not in one.records)
+        except CniError:
+            one.records.pop(offset, None)
+            self.save()
+            raise
+        if reply is None:
+            return None
+        given = self._written(one, offset, took=True)
+        self._check_uid(one, reply)
+        return given
+
+    def _repeated(self) -> tuple[hints.Pool, int] | None:
+        if self._again is not None:
+            one = self.hint.pool_named(self._again[0])
+            if one is not None and not one.closed and self._again[1] not in one.records:
+                return one, self._again[1]
+            self._again = None
+        return None
+
+    def _choose(self) -> tuple[hints.Pool, int] | None:
+        """Return the lowest free offset that has cooled, else the one released longest ago."""
+        oldest: tuple[float, hints.Pool, int] | None = None
+        warm_since = hints.now() - self._network.address_cooldown
+        for one in self.hint.pools:
+            window = None if one.closed else one.window(self._network.range)
+            if window is None:
+                continue
+            one.freed = {o: at for o, at in one.freed.items() if at > warm_since}
+            taken = {**one.records, **one.freed} if one.freed else one.records
+            offset = pool.choose(window, taken)
+            if offset is not None:
+                return one, self._spread(window, taken, offset)
+            for warm, at in one.freed.items():
+                usable = warm not in one.records and self._usable(one, warm)
+                if usable and (oldest is None or at < oldest[0]):
+                    oldest = (at, one, warm)
+        return None if oldest is None else (oldest[1], oldest[2])
+
+    def _spread(self, window: Any, taken: Any, offset: int) -> int:
+        # Who loses twice has rivals that the lock does not know: do not all try the same again.
+        if self._conflicts > 1:
+            steps = int((turns.jitter() - 0.5) * 2 * min(2**self._conflicts, 32))
+            for _ in range(steps):
+                higher = pool.choose(window, taken, start=offset + 1)
+                if higher is None:
+                    break
+                offset = higher
+        return offset
+
+    def _none_free(self, facts: Facts) -> Given | None:
+        """Take over what an older pod of the same name left, wait, or say what is missing."""
+        self._again = None
+        old = self._left_behind()
+        if old is not None and self.waited():
+            return self._take_over(*old)
+        failure = shortage.explain(self._call, self._network, facts, self.hint)
+        if old is not None or failure.code == errors.TRY_AGAIN:
+            raise Later(failure)
+        raise failure
+
+    def _left_behind(self) -> tuple[hints.Pool, int] | None:
+        """Return an entry of the same pod name and interface; that pod is gone, or would be us."""
+        entry = self._entry
+        for one in self.hint.pools:
+            if one.closed or one.overlapping or entry.podref == "/":
+                continue
+            for offset, record in one.records.items():
+                same = (record[PODREF], record[IFNAME]) == (entry.podref, entry.ifname)
+                if same and self._usable(one, offset):
+                    return one, offset
+        return None
+
+    def _patch(
+        self, one: hints.Pool, ops: list[dict[str, Any]], holds: Callable[[], bool]
+    ) -> Reply | None:
+        """Send a patch; None when it was refused and the hint has been corrected.
+
+        `holds` tells, after the pool was read again, whether everything that it tests is true.
+        """
+        self._not_stored = False
+        try:
+            reply = self._call.objects.patch_pool(one.name, ops)
+        except UnknownOutcome as unknown:
+            raise Later(unknown.failure, unknown.delay) from None
+        except Later:
+            self._not_stored = True
+            raise
+        if reply.status == 200:
+            return reply
+        if reply.status == 404:
+            self._learn()
+            return None
+        if reply.status == 409:
+            self._not_stored = True
+            raise Later(self._conflict(reply.message), 0.1 * turns.jitter())
+        self._conflicts += 1
+        if self._read(one) and holds():
+            self._refusals += 1
+            if self._refusals >= _REFUSALS:
+                raise shortage.refused(one.name, reply.message)
+        return None
+
+    def _read(self, one: hints.Pool) -> bool:
+        """Bring a pool up to date; one that is gone means that the table has changed."""
+        if self._call.objects.read_pool(one):
+            return True
+        self._learn()
+        return False
+
+    def _learn(self) -> None:
+        self._facts = self._call.objects.learn(self._network, self.hint)
+        self.hint.known = self._facts.table != ""
+
+    def _check_uid(self, one: hints.Pool, reply: Reply) -> None:
+        """Discard the view of a pool that was deleted and created again since it was read."""
+        if one.uid and reply.uid != one.uid:
+            self.hint.known = False
+            self.save()
+
+    def _holds(self, one: hints.Pool, offset: int, record: hints.Record) -> bool:
+        return one.records.get(offset, ())[:CLAIMS] == record[:CLAIMS]
+
+    def _usable(self, one: hints.Pool, offset: int) -> bool:
+        window = one.window(self._network.range)
+        return window is not None and window.usable(window.base + offset)
+
+    def _still_wanted(self) -> None:
+        why = self._call.given_up()
+        if why:
+            raise turns.gave_up(why)
+
+    def _written(self, one: hints.Pool, offset: int, *, took: bool) -> Given:
+        entry = self._entry
+        claims = 1 if took else max(1, one.records[offset][CLAIMS]) + 1
+        one.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, claims]
+        one.freed.pop(offset, None)
+        self._note_config()
+        self.save()
+        version, base, _ = address.parse_cidr(one.cidr)
+        text = address.text(version, base + offset)
+        return Given(one.name, offset, f"{text}/{self._network.range.prefix}", claims, took=took)
+
+    def _note_config(self) -> None:
+        name = self._call.request.name
+        if name not in self.hint.configs:
+            self.hint.configs.append(name)
+
+    def _conflict(self, why: str) -> CniError:
+        return CniError(
+            errors.TRY_AGAIN,
+            f'others write the pools of network "{self._network.name}" on node '
+            f'"{self._call.node.name}" at the same time: {why}',
+            "is another IPAM plugin at work on this node?",
+        )

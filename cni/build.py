@@ -1,0 +1,156 @@
+"""Packages the shim: `python -m cni.build FOLDER` puts an executable FOLDER/whereabouts there.
+
+The result is a folder that may be moved or linked to: a launcher whose first line names the
+interpreter, and the bytecode of all modules in one file that it finds from its own resolved path.
+"""
+
+from __future__ import annotations
+
+import ast
+import marshal
+import os
+import sys
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+_ENTRY = "cni.main"
+_SHEBANG_LIMIT = 127  # bytes; the kernel of Linux before 5.1 cuts longer ones silently
+
+# The shim's first statement takes the time. Everything the launcher does is done for every call,
+# from source, so it only finds the blob and gives the modules in it to the import system.
+_LAUNCHER = """\
+import time
+start = time.monotonic()
+import sys, posix, marshal
+try:
+    fd = posix.open(__file__, posix.O_RDONLY)
+    folder = posix.readlink("/proc/self/fd/%d" % fd).rpartition("/")[0]
+    posix.close(fd)
+    fd = posix.open(folder + "/whereabouts." + sys.implementation.cache_tag, posix.O_RDONLY)
+    blob = posix.read(fd, posix.fstat(fd).st_size)
+    posix.close(fd)
+    exec(marshal.loads(blob), {"start": start})
+except Exception as error:
+    posix.write(1, (
+        '{"cniVersion":"1.0.0","code":999,"msg":"the plugin cannot start: %s",'
+        '"details":"build it again with the interpreter that is to run it"}\\n'
+        % repr(error).replace("\\\\", "/").replace('"', "'")
+    ).encode("ascii", "replace"))
+    posix._exit(1)
+"""
+
+# Runs first inside the blob: a finder for the modules, each unmarshalled when it is imported.
+_LOADER = """\
+import sys, marshal
+Spec = type(sys.__spec__)
+class Loader:
+    __slots__ = ()
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name in modules:
+            return Spec(name, Loader, is_package=name in packages)
+    @staticmethod
+    def create_module(spec):
+        return None
+    @staticmethod
+    def exec_module(module):
+        exec(marshal.loads(modules[module.__name__]), module.__dict__)
+sys.meta_path.insert(0, Loader)
+from cni.main import main
+main(start)
+"""
+
+
+def sources() -> dict[str, Path]:
+    """Return the modules that the shim can ever import: name -> source file."""
+    found: dict[str, Path] = {}
+    waiting = [_ENTRY]
+    while waiting:
+        name = waiting.pop()
+        path = _file(name)
+        if path is not None and name not in found:
+            found[name] = path
+            waiting += [name.rpartition(".")[0], *_imports(path)]
+    return dict(sorted(found.items()))
+
+
+def _file(name: str) -> Path | None:
+    base = _ROOT / name.replace(".", "/")
+    candidates = (base / "__init__.py", base.with_suffix(".py")) if name else ()
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _imports(path: Path) -> list[str]:
+    names = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
+
+
+def blob() -> bytes:
+    """Return all modules as one marshalled code object that starts the shim."""
+    modules = {}
+    files = sources()
+    for name, path in files.items():
+        # Relative names, so that builds are alike on all machines; no docstrings, no asserts.
+        shown = str(path.relative_to(_ROOT))
+        code = compile(path.read_bytes(), shown, "exec", dont_inherit=True, optimize=2)
+        modules[name] = marshal.dumps(code)
+    packages = tuple(name for name, path in files.items() if path.stem == "__init__")
+    text = f"packages = {packages!r}\nmodules = {modules!r}\n{_LOADER}"
+    return marshal.dumps(compile(text, "launcher", "exec", dont_inherit=True, optimize=2))
+
+
+def interpreter() -> Path:
+    """Return the real file behind the running interpreter, past links and virtual environment."""
+    base = getattr(sys, "_base_executable", "") or sys.executable
+    return Path(base).resolve()
+
+
+def launcher(python: Path) -> bytes:
+    """Return the launcher; its first line starts the interpreter without site or environment."""
+    first = f"#!{python} -ISE"
+    if len(os.fsencode(first)) <= _SHEBANG_LIMIT and not any(c.isspace() for c in str(python)):
+        return f"{first}\n{_LAUNCHER}".encode()
+    # The kernel cannot name this path: the shell can, for a millisecond more. Python reads the
+    # two lines as a text that nobody uses.
+    quoted = str(python).replace("'", "'\"'\"'")
+    shell = f"#!/bin/sh\n''':'\nexec '{quoted}' -ISE \"$0\" \"$@\"\n'''\n"
+    return (shell + _LAUNCHER).encode()
+
+
+def build(folder: Path, python: Path | None = None) -> Path:
+    """Write launcher and bytecode into a folder; return the launcher's path.
+
+    `python` must be of the running version. Each file is put in place whole. Raises OSError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tag = sys.implementation.cache_tag or "unknown"
+    _put(folder / f"whereabouts.{tag}", blob(), 0o644)
+    _put(folder / "whereabouts", launcher(python or interpreter()), 0o755)
+    return folder / "whereabouts"
+
+
+def _put(path: Path, data: bytes, mode: int) -> None:
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_bytes(data)
+    temporary.chmod(mode)
+    temporary.replace(path)
+
+
+def main(arguments: list[str]) -> int:
+    """Build into the folder that is named; return the exit code."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m cni.build FOLDER\n")
+        return 2
+    path = build(Path(arguments[0]))
+    size = sum(file.stat().st_size for file in path.parent.iterdir())
+    sys.stdout.write(f"{path}: {size / 1024:.0f} kB, run by {interpreter()}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,52 @@
+"""Whole-file reads and atomic writes by system calls."""
+
+from __future__ import annotations
+
+import posix
+
+_READ = posix.O_RDONLY | posix.O_CLOEXEC
+_CREATE = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
+
+
+def read_all(fd: int, limit: int) -> bytes:
+    """Read a descriptor to its end; raises OSError when there are more than `limit` bytes."""
+    chunk = posix.read(fd, min(limit + 1, 65536))
+    parts, size = [], 0
+    while chunk:
+        parts.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            raise OSError(27, f"more than {limit} bytes")  # EFBIG
+        chunk = posix.read(fd, 65536)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def read(path: str, limit: int = 4 << 20) -> bytes:
+    """Read a file whole; raises OSError."""
+    fd = posix.open(path, _READ)
+    try:
+        return read_all(fd, limit)
+    finally:
+        posix.close(fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all bytes to a descriptor; raises OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[posix.write(fd, view) :]
+
+
+def replace(path: str, data: bytes) -> None:
+    """Write a file whole, readable by its owner only, and rename it into place.
+
+    A reader sees the old content or the new, never a part. The caller holds a lock: the temporary
+    name is fixed, so that a writer that was killed leaves at most one such file. Raises OSError.
+    """
+    temporary = path + ".tmp"
+    fd = posix.open(temporary, _CREATE, 0o600)
+    try:
+        write_all(fd, data)
+    finally:
+        posix.close(fd)
+    posix.rename(temporary, path)

@@ -1,0 +1,78 @@
+"""Why a node has no address to give, in words that name network, node, slices, used and total."""
+
+from __future__ import annotations
+
+from cni import errors, hints
+from cni.call import Call
+from cni.errors import CniError
+from cni.objects import Facts
+from whereabouts_fast.ipam.netconf import Network
+
+
+def explain(call: Call, network: Network, facts: Facts, hint: hints.Hint) -> CniError:
+    """Return error 11 for what the controller may put right within seconds, else error 101."""
+    where = f'network "{network.name}" ({network.range.cidr})'
+    node = call.node.identities
+    if not facts.table:
+        return CniError(
+            errors.TRY_AGAIN,
+            f"{where} has no slice table (NodeSlicePool) in namespace "
+            f'"{call.access.namespace}", asked by {node}',
+            "is the controller of whereabouts-fast running, and is there a "
+            "NetworkAttachmentDefinition with this network and node_slice_size?",
+        )
+    if not facts.active:
+        what = f'{node} has no slice of {where} in table "{facts.table}"; {_usage(network, hint)}'
+        if facts.exhausted:
+            return CniError(
+                errors.NO_FREE_ADDRESS,
+                f"{where} is exhausted: {what}",
+                "widen the range, shorten node_slice_size, or remove nodes",
+            )
+        return CniError(
+            errors.TRY_AGAIN,
+            what,
+            "is the controller running, and is this node's name in the cluster the one above? "
+            "Otherwise set NODENAME or the file nodename beside the flat file",
+        )
+    if facts.missing:
+        return CniError(
+            errors.TRY_AGAIN,
+            f"the pool of slice {', '.join(facts.missing)} of {where} is not open yet for "
+            f"{node}; {_usage(network, hint)}",
+            "is the controller of whereabouts-fast running?",
+        )
+    return CniError(
+        errors.NO_FREE_ADDRESS,
+        f"{where} has no free address on {node}: {_usage(network, hint)}",
+        "remove pods from this node, or give it more with a shorter node_slice_size",
+    )
+
+
+def _usage(network: Network, hint: hints.Hint) -> str:
+    slices, used, total = [], 0, 0
+    for one in hint.pools:
+        window = one.window(network.range)
+        if window is not None:
+            slices.append(one.cidr)
+            used += sum(window.usable(window.base + offset) for offset in one.records)
+            total += window.size
+    return f"slices {', '.join(slices) or 'none'}, used {used}, total {total}"
+
+
+def overlapping(name: str) -> CniError:
+    """Return the error for a pool whose addresses need reservations."""
+    return CniError(
+        errors.UNSUPPORTED_FIELD,
+        f"pool {name} overlaps another network, so its addresses need reservations",
+        "this version makes none yet; give the networks ranges that do not overlap",
+    )
+
+
+def refused(name: str, message: str) -> CniError:
+    """Return the error for a pool that takes no patch although everything tested holds."""
+    return CniError(
+        errors.REFUSED,
+        f"the API server refuses changes of ippools {name}: {message}",
+        "does an admission policy or an older custom resource definition stand in the way?",
+    )
