@@ -7,6 +7,7 @@ empty on purpose (namespace, kubeconfig) is decided later, from the kubeconfig's
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -124,13 +125,6 @@ class ControllerSettings(BaseModel):
         " the API server.",
         example="16",
     )
-    list_free_slices: bool = setting(
-        False,
-        unit="true or false",
-        reason="Whether tables list free slices too, as tools written for whereabouts may expect;"
-        " such a table can pass the object size limit, and is refused then.",
-        example="true",
-    )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         "info",
         unit="level",
@@ -182,15 +176,39 @@ class ControllerSettings(BaseModel):
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
-def flag(name: str) -> str:
-    """Return the flag of a field."""
-    return "--" + name.replace("_", "-")
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One field as help and documentation show it; `boolean` flags take no value."""
+
+    name: str
+    unit: str
+    default: str
+    reason: str
+    example: str
+    variable: str
+    boolean: bool
+
+    @property
+    def flag(self) -> str:
+        """The command line flag."""
+        return "--" + self.name.replace("_", "-")
 
 
-def variable(model: type[BaseModel], name: str) -> str:
-    """Return the environment variable of a field."""
-    extra = cast("dict[str, object]", model.model_fields[name].json_schema_extra or {})
-    return str(extra.get("env") or "WHEREABOUTS_" + name.upper())
+def describe(model: type[BaseModel]) -> dict[str, Setting]:
+    """Return the settings of a process by field name."""
+    described = {}
+    for name, field in model.model_fields.items():
+        extra = cast("dict[str, str | None]", field.json_schema_extra)
+        described[name] = Setting(
+            name=name,
+            unit=str(extra["unit"]),
+            default=str(field.default),
+            reason=str(field.description),
+            example=str(extra["example"]),
+            variable=extra["env"] or "WHEREABOUTS_" + name.upper(),
+            boolean=field.annotation is bool,
+        )
+    return described
 
 
 def load(
@@ -202,22 +220,24 @@ def load(
     """
     values: dict[str, object] = {}
     origins: dict[str, str] = {}
-    for name in model.model_fields:
+    described = describe(model)
+    for name, one in described.items():
         if flags.get(name) is not None:
-            values[name], origins[name] = flags[name], flag(name)
-        elif environ.get(variable(model, name)):
-            origins[name] = variable(model, name)
-            values[name] = environ[origins[name]]
+            values[name], origins[name] = flags[name], one.flag
+        elif environ.get(one.variable):
+            values[name], origins[name] = environ[one.variable], one.variable
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise SettingsError(_explain(model, error.errors()[0], origins)) from None
+        raise SettingsError(_explain(described, error.errors()[0], origins)) from None
 
 
-def _explain(model: type[BaseModel], problem: ErrorDetails, origins: Mapping[str, str]) -> str:
+def _explain(
+    described: Mapping[str, Setting], problem: ErrorDetails, origins: Mapping[str, str]
+) -> str:
     reason = problem["msg"].removeprefix("Value error, ")
     if not problem["loc"]:
         return f"{reason}: set {', '.join(origins.values()) or 'them'} so that they fit"
-    name = str(problem["loc"][0])
-    example = cast("dict[str, object]", model.model_fields[name].json_schema_extra or {})["example"]
-    return f"{origins.get(name, flag(name))}={problem['input']}: {reason}; for instance {example}"
+    one = described[str(problem["loc"][0])]
+    origin = origins.get(one.name, one.flag)
+    return f"{origin}={problem['input']}: {reason}; for instance {one.example}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from whereabouts_fast import settings
-from whereabouts_fast.settings import ControllerSettings, Listen, SettingsError, load
+from whereabouts_fast.settings import ControllerSettings, Listen, SettingsError, describe, load
 
 
 def test_flag_wins_over_environment_over_default() -> None:
@@ -23,13 +22,10 @@ def test_kubeconfig_has_its_usual_variable() -> None:
 
 
 def test_every_field_has_unit_reason_and_example() -> None:
-    for name, field in ControllerSettings.model_fields.items():
-        extra = field.json_schema_extra
-        assert isinstance(extra, dict), name
-        assert extra["unit"], name
-        assert extra["example"], name
-        assert field.description, name
-        load(ControllerSettings, {name: extra["example"]}, {})
+    for name, one in describe(ControllerSettings).items():
+        assert one.unit, name
+        assert one.reason, name
+        load(ControllerSettings, {name: one.example}, {})
 
 
 @pytest.mark.parametrize(
@@ -62,5 +58,6 @@ def test_listen_addresses(text: str, host: str, port: int) -> None:
 
 
 def test_flags_and_variables_follow_the_field_name() -> None:
-    assert settings.flag("lease_duration") == "--lease-duration"
-    assert settings.variable(ControllerSettings, "lease_duration") == "WHEREABOUTS_LEASE_DURATION"
+    described = describe(ControllerSettings)["lease_duration"]
+    assert described.flag == "--lease-duration"
+    assert described.variable == "WHEREABOUTS_LEASE_DURATION"

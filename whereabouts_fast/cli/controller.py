@@ -7,12 +7,12 @@ import os
 import sys
 
 from whereabouts_fast.cli import options
-from whereabouts_fast.settings import ControllerSettings, SettingsError, load
+from whereabouts_fast.settings import ControllerSettings, SettingsError, describe, load
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add one flag for each setting of the controller."""
-    options.add_settings(parser, ControllerSettings)
+    options.add_settings(parser, describe(ControllerSettings).values())
 
 
 def run(arguments: argparse.Namespace) -> int:

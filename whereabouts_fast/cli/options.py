@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterable
 
-from whereabouts_fast import settings
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from whereabouts_fast.settings import Setting
 
 
-def add_settings(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
-    """Add one flag for each field; values stay text, the settings model checks them."""
-    for name, field in model.model_fields.items():
-        extra = cast("dict[str, object]", field.json_schema_extra)
-        variable = settings.variable(model, name)
-        default = "" if field.default in ("", False) else f", default {field.default}"
-        text = f"{field.description} [{extra['unit']}{default}; ${variable}]".replace("%", "%%")
-        if field.annotation is bool:
+def add_settings(parser: argparse.ArgumentParser, described: Iterable[Setting]) -> None:
+    """Add one flag for each setting; values stay text, the settings' model checks them."""
+    for one in described:
+        default = f", default {one.default}" if one.default and not one.boolean else ""
+        text = f"{one.reason} [{one.unit}{default}; ${one.variable}]".replace("%", "%%")
+        if one.boolean:
             parser.add_argument(
-                settings.flag(name), action=argparse.BooleanOptionalAction, default=None, help=text
+                one.flag, action=argparse.BooleanOptionalAction, default=None, help=text
             )
         else:
-            metavar = str(extra["unit"]).upper()
-            parser.add_argument(settings.flag(name), metavar=metavar, default=None, help=text)
+            parser.add_argument(one.flag, metavar=one.unit.upper(), default=None, help=text)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from whereabouts_fast.cli import main as cli
-from whereabouts_fast.settings import ControllerSettings, flag, variable
+from whereabouts_fast.settings import ControllerSettings, describe
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["controller", "--help"]])
@@ -28,9 +28,9 @@ def test_wrong_usage_is_2_and_says_so(words: list[str], capsys: pytest.CaptureFi
 def test_help_lists_each_flag_with_its_variable(capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["controller", "--help"])
     text = capsys.readouterr().out
-    for name in ControllerSettings.model_fields:
-        assert flag(name) in text
-        assert variable(ControllerSettings, name) in text
+    for one in describe(ControllerSettings).values():
+        assert one.flag in text
+        assert one.variable in text
     assert "examples:" in text
 
 

@@ -1,0 +1,138 @@
+"""Events about slices, gathered so that a thousand new nodes make a handful of events.
+
+The first change of a table is told at once; what follows within a few seconds is told together.
+A warning is told when its facts have changed and settled, not at each sync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+ASSIGNED = "NodeSliceAssigned"
+RECLAIMED = "NodeSliceReclaimed"
+EXHAUSTED = "NodeSlicesExhausted"
+
+NORMAL = "Normal"
+WARNING = "Warning"
+_SHOWN = 5
+
+Reference = Mapping[str, str]
+_Key = tuple[str, str]
+
+
+class Tell(Protocol):
+    """Writes one event; never raises."""
+
+    def __call__(self, about: Reference, type_: str, reason: str, message: str, /) -> None:
+        """`about` is an object reference."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    about: Reference
+    slices: dict[str, str] = field(default_factory=dict)
+    message: str = ""
+
+
+class SliceEvents:
+    """Gathers what happened to each table; all times in seconds.
+
+    `pause`: between two events of one kind about one table. `settle`: before the first warning, so
+    that it names all nodes that wait when many come at once. `insist`: between two warnings.
+    """
+
+    def __init__(
+        self, tell: Tell, *, pause: float = 5.0, settle: float = 1.0, insist: float = 30.0
+    ) -> None:
+        self._tell = tell
+        self._pause = pause
+        self._settle = settle
+        self._insist = insist
+        self._pending: dict[_Key, _Pending] = {}
+        self._resting: dict[_Key, asyncio.TimerHandle] = {}
+
+    def assigned(self, about: Reference, slices: Mapping[str, str]) -> None:
+        """Tell that nodes got slices; `slices` maps CIDR to node."""
+        self._gather(about, ASSIGNED, slices)
+
+    def reclaimed(self, about: Reference, slices: Mapping[str, str]) -> None:
+        """Tell that slices of former holders are free again; `slices` maps CIDR to node."""
+        self._gather(about, RECLAIMED, slices)
+
+    def exhausted(self, about: Reference, table: str, message: str) -> None:
+        """Warn that nodes wait for slices of a table; the latest message counts."""
+        key = (table, EXHAUSTED)
+        self._pending[key] = _Pending(about, message=message)
+        if key not in self._resting:
+            self._rest(key, self._settle)
+
+    def satisfied(self, table: str) -> None:
+        """Withdraw a warning that was not told yet."""
+        self._pending.pop((table, EXHAUSTED), None)
+
+    def flush(self) -> None:
+        """Tell all that is gathered now, at the end of the process."""
+        for timer in self._resting.values():
+            timer.cancel()
+        self._resting.clear()
+        for key in list(self._pending):
+            self._say(key)
+
+    def _gather(self, about: Reference, reason: str, slices: Mapping[str, str]) -> None:
+        if not slices:
+            return
+        key = (about["uid"], reason)
+        self._pending.setdefault(key, _Pending(about)).slices.update(slices)
+        if key not in self._resting:
+            self._say(key)
+            self._rest(key, self._pause)
+
+    def _rest(self, key: _Key, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._resting[key] = loop.call_later(seconds, self._rested, key)
+
+    def _rested(self, key: _Key) -> None:
+        del self._resting[key]
+        if key in self._pending:
+            self._say(key)
+            self._rest(key, self._insist if key[1] == EXHAUSTED else self._pause)
+
+    def _say(self, key: _Key) -> None:
+        pending, reason = self._pending.pop(key), key[1]
+        if reason == EXHAUSTED:
+            self._tell(pending.about, WARNING, reason, pending.message)
+        else:
+            word = "Assigned" if reason == ASSIGNED else "Reclaimed"
+            self._tell(pending.about, NORMAL, reason, _sentence(word, pending.slices))
+
+
+def _sentence(word: str, slices: Mapping[str, str]) -> str:
+    preposition = "to" if word == "Assigned" else "of"
+    parts = [f"{cidr} {preposition} {node}" for cidr, node in list(slices.items())[:_SHOWN]]
+    more = len(slices) - len(parts)
+    count = "slice" if len(slices) == 1 else f"{len(slices)} slices:"
+    return f"{word} {count} {', '.join(parts)}" + (f" and {more} more" if more else "")
+
+
+class Once:
+    """Lets a statement about an object pass when it is another than the last one about it."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, frozenset[tuple[str, str]]] = {}
+
+    def news(self, uid: str, statements: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Return those of an object's present statements that it did not have before."""
+        before = self._said.get(uid, frozenset())
+        if statements:
+            self._said[uid] = statements
+        else:
+            self._said.pop(uid, None)
+        return statements - before
+
+    def keep(self, alive: Callable[[str], bool]) -> None:
+        """Forget the objects that are not there any more."""
+        for uid in [uid for uid in self._said if not alive(uid)]:
+            del self._said[uid]

@@ -1,0 +1,55 @@
+"""What a write of a slice table changed, for events and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from whereabouts_fast.ipam.holdings import ACTIVE, Held
+
+DEALT, RETURNED, REBUILT = "dealt", "returned", "rebuilt"
+
+_Key = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Slices by CIDR text, each with its node; `assigned` by reason."""
+
+    assigned: dict[str, dict[str, str]] = field(default_factory=dict)
+    drained: dict[str, str] = field(default_factory=dict)
+    reclaimed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def all_assigned(self) -> dict[str, str]:
+        """Every assigned slice, whatever the reason."""
+        return {cidr: node for slices in self.assigned.values() for cidr, node in slices.items()}
+
+
+def between(
+    before: Iterable[Held] | None,
+    after: Iterable[Held],
+    pools: Callable[[Held], bool],
+    cidr: Callable[[Held], str],
+) -> Changes:
+    """Compare two tables (`before` None: there was none); `pools` says whether a pool exists."""
+    rebuilding = before is None
+    old: dict[_Key, Held] = {_key(held): held for held in before or ()}
+    changes = Changes()
+    for held in after:
+        known = old.pop(_key(held), None)
+        if known is not None and known.state == held.state:
+            continue
+        if held.state == ACTIVE:
+            reason = RETURNED if known is not None else DEALT
+            if rebuilding and pools(held):
+                reason = REBUILT
+            changes.assigned.setdefault(reason, {})[cidr(held)] = held.node
+        elif known is None or known.state == ACTIVE:
+            changes.drained[cidr(held)] = held.node
+    changes.reclaimed.update((cidr(held), held.node) for held in old.values())
+    return changes
+
+
+def _key(held: Held) -> _Key:
+    return (held.node, held.base, held.prefix)

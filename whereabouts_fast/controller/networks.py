@@ -1,0 +1,215 @@
+"""All NADs and the existing slice tables -> the networks to serve, by address space.
+
+A *network* is a name and a range. Several NADs may share one; the oldest decides. Networks of one
+address space must not overlap until reservations can keep their addresses apart, so of two that
+do only one is served. All of this is a pure function of what exists, computed anew on any change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from whereabouts_fast.controller.claims import (
+    CONFLICTING,
+    INVALID,
+    OVERLAPPING,
+    Claim,
+    Problem,
+    Reading,
+    Source,
+)
+from whereabouts_fast.ipam import naming
+from whereabouts_fast.ipam.netconf import Network
+from whereabouts_fast.ipam.ranges import Range
+
+Identity = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableSeen:
+    """What naming needs to know of an existing slice table; no range when it is unreadable."""
+
+    name: str
+    range: Range | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A network in slice mode that is to be served.
+
+    `table` names its NodeSlicePool. `size` is a prefix length. `sources` are its NADs, the oldest,
+    whose word counts, first.
+    """
+
+    network: Network
+    size: int
+    table: str
+    sources: tuple[Source, ...]
+
+    @property
+    def space(self) -> str:
+        """The address space: a network_name, or "" for all unnamed networks together."""
+        return self.network.network_name
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The outcome: served networks by address space, and what to tell the owners of NADs."""
+
+    spaces: Mapping[str, tuple[Wanted, ...]] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+    def bound(self, table: str) -> Wanted | None:
+        """Return the network whose table has this name."""
+        found = (w for space in self.spaces.values() for w in space if w.table == table)
+        return next(found, None)
+
+
+@dataclass(slots=True)
+class _Candidate:
+    claims: list[Claim]
+    table: str = ""
+
+    @property
+    def network(self) -> Network:
+        return self.claims[0].network
+
+    @property
+    def rank(self) -> tuple[tuple[str, str], int]:
+        return self.claims[0].source.rank, self.claims[0].place
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(dict.fromkeys(claim.source for claim in self.claims))
+
+
+def resolve(readings: Iterable[Reading], tables: Iterable[TableSeen]) -> Resolution:
+    """Decide which networks are served and how their tables are called."""
+    readings, tables = list(readings), list(tables)
+    problems = [problem for reading in readings for problem in reading.problems]
+    claims = sorted(
+        (claim for reading in readings for claim in reading.claims),
+        key=lambda claim: (claim.source.rank, claim.place),
+    )
+    candidates: dict[Identity, _Candidate] = {}
+    for claim in claims:
+        known = candidates.setdefault(claim.network.identity, _Candidate([]))
+        if known.claims and (text := _disagreement(known.claims[0], claim)):
+            problems.append(Problem(claim.source, CONFLICTING, text))
+        known.claims.append(claim)
+
+    _bind(candidates.values(), tables)
+    accepted = _without_overlaps(candidates.values(), problems)
+    served = [c for c in accepted if c.network.slice_size is not None]
+    _name(served, {table.name for table in tables}, problems)
+    spaces: dict[str, list[Wanted]] = {}
+    for candidate in served:
+        size = candidate.network.slice_size
+        if size is not None and candidate.table:
+            wanted = Wanted(candidate.network, size, candidate.table, candidate.sources)
+            spaces.setdefault(wanted.space, []).append(wanted)
+    return Resolution({key: tuple(value) for key, value in spaces.items()}, tuple(problems))
+
+
+def _disagreement(older: Claim, younger: Claim) -> str:
+    ours, theirs = younger.network, older.network
+    differing = [
+        key
+        for key, differ in (
+            ("network_name", ours.network_name != theirs.network_name),
+            ("node_slice_size", ours.slice_size != theirs.slice_size),
+            ("node_slice_max", ours.slice_max != theirs.slice_max),
+            ("node_slice_cooldown", ours.slice_cooldown != theirs.slice_cooldown),
+            ("range_start, range_end, exclude or gateway", ours.range != theirs.range),
+        )
+        if differ
+    ]
+    if not differing:
+        return ""
+    return (
+        f"network {ours.name} {ours.range.cidr} is shared with the older {older.source.key}, which"
+        f" has another {' and another '.join(differing)}; that one counts for slices:"
+        " make them equal, or give this network another name"
+    )
+
+
+def _bind(candidates: Iterable[_Candidate], tables: list[TableSeen]) -> None:
+    """Give candidates the tables that are theirs already, so that names never change hands.
+
+    A table whose recorded range nobody wants any more, while exactly one wanted range of that name
+    overlaps it, belongs to that one: its range was edited.
+    """
+    by_name = {table.name: table for table in tables}
+    sliced = [c for c in candidates if c.network.slice_size is not None]
+    for candidate in sliced:
+        for name in _names(candidate.network):
+            table = by_name.get(name)
+            if table and table.range and table.range.cidr == candidate.network.range.cidr:
+                candidate.table = by_name.pop(name).name
+                break
+    for name, table in by_name.items():
+        unbound = [c for c in sliced if not c.table]
+        if table.range is None:
+            # Whatever it holds must not be dealt again under another name.
+            heirs = [c for c in unbound if name in _names(c.network)][:1]
+        else:
+            long = table.range.cidr
+            heirs = [
+                c
+                for c in unbound
+                if c.network.range.overlaps(table.range)
+                and name in (c.network.name, naming.slice_pool_long(c.network.name, long))
+            ]
+        if len(heirs) == 1:
+            heirs[0].table = name
+
+
+def _without_overlaps(
+    candidates: Iterable[_Candidate], problems: list[Problem]
+) -> list[_Candidate]:
+    # A network that is served already goes before an older NAD edited into its range: its pods
+    # and slices are there, and would have to go for somebody else's edit.
+    accepted: list[_Candidate] = []
+    for candidate in sorted(candidates, key=lambda c: (not c.table, c.rank)):
+        other = next((a for a in accepted if _collide(a.network, candidate.network)), None)
+        if other is None:
+            accepted.append(candidate)
+            continue
+        text = (
+            f"range {candidate.network.range.cidr} of network {candidate.network.name} overlaps"
+            f" {other.network.range.cidr} of network {other.network.name}"
+            f" ({other.sources[0].key}), which goes first; no slices are dealt from it: choose"
+            " another range, or set another network_name if the addresses never meet"
+        )
+        problems.extend(Problem(source, OVERLAPPING, text) for source in candidate.sources)
+    return sorted(accepted, key=lambda c: c.rank)
+
+
+def _collide(one: Network, other: Network) -> bool:
+    # Under one name a node could not tell the tables of overlapping ranges apart, whatever the
+    # address spaces.
+    related = one.network_name == other.network_name or one.name == other.name
+    return related and one.range.overlaps(other.range)
+
+
+def _name(served: list[_Candidate], taken: set[str], problems: list[Problem]) -> None:
+    """Name new tables: the plain name for who comes first, the long one for the others."""
+    taken = taken | {candidate.table for candidate in served}
+    for candidate in served:
+        if candidate.table:
+            continue
+        plain, long = _names(candidate.network)
+        candidate.table = plain if plain not in taken else long if long not in taken else ""
+        taken.add(candidate.table)
+        if not candidate.table:
+            text = f"name {plain} cannot be used: NodeSlicePools {plain} and {long} are taken"
+            problems.extend(
+                Problem(source, INVALID, text + "; choose another name")
+                for source in candidate.sources
+            )
+
+
+def _names(network: Network) -> tuple[str, str]:
+    long = naming.slice_pool_long(network.name, network.range.cidr)
+    return naming.slice_pool(network.name), long

@@ -1,0 +1,93 @@
+"""What no plan covers: pools without a table, and memories that the informers contradict."""
+
+from __future__ import annotations
+
+from whereabouts_fast.controller.bounded import each
+from whereabouts_fast.controller.pools import Pools
+from whereabouts_fast.controller.tables import Tables
+from whereabouts_fast.controller.units import Unit
+from whereabouts_fast.controller.world import World
+from whereabouts_fast.ipam import address
+from whereabouts_fast.kube.client import Client
+from whereabouts_fast.kube.resource import NODESLICEPOOLS
+from whereabouts_fast.observability import logs
+from whereabouts_fast.resources.pools import PoolView
+from whereabouts_fast.resources.tables import decode_table
+
+
+class Orphans:
+    """Looks after what is left over; one instance per term of leadership."""
+
+    def __init__(
+        self, client: Client, world: World, tables: Tables, pools: Pools, *, in_flight: int
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._tables = tables
+        self._pools = pools
+        self._in_flight = in_flight
+        self._log = logs.get("slices")
+
+    def doubts(self) -> bool:
+        """Return whether some memory is contradicted and not yet settled."""
+        world = self._world
+        return bool(world.recent_tables.doubtful(0) or world.recent_pools.doubtful(0))
+
+    async def correct_doubts(self, seconds: float) -> None:
+        """Read live what the informers have contradicted for so long."""
+        for key in self._world.recent_tables.doubtful(seconds):
+            await self._tables.read(key.partition("/")[2])
+        for key in self._world.recent_pools.doubtful(seconds):
+            await self._pools.look(key.partition("/")[2])
+
+    async def retire(self, space: str, units: list[Unit]) -> None:
+        """Close, and once empty delete, the slice pools of networks that have no table.
+
+        Only whoever deletes a table by hand, with all NADs of its network gone, leaves such pools.
+        """
+        strays = [p for p in self._world.pools_of(space) if p.node and not _covered(p, units)]
+        due = [pool for pool in strays if not pool.closed or not pool.used]
+        if not due:
+            return
+        # The caches of tables and pools are not of one moment: ask before touching anything.
+        answer = await self._client.list(NODESLICEPOOLS, self._world.namespace)
+        listed = {
+            (table.version, held.node, held.base, held.prefix)
+            for table in map(decode_table, answer["items"])
+            for held in table.held
+        }
+
+        async def step(pool: PoolView) -> None:
+            if pool.closed:
+                await self._pools.delete(pool)
+                self._log.info("Deleted orphaned pool", pool=pool.name)
+            else:
+                await self._pools.close(pool)
+                self._log.info("Closed orphaned pool", pool=pool.name)
+                now = self._world.pool(pool.name)
+                if now is not None and now.closed and not now.used:
+                    await self._pools.delete(now)
+
+        failures = await each(
+            [p for p in due if (p.version, p.node, p.base, p.prefix) not in listed],
+            step,
+            self._in_flight,
+        )
+        if failures:
+            raise failures[0]
+
+
+def _covered(pool: PoolView, units: list[Unit]) -> bool:
+    last = pool.base + (1 << (address.width(pool.version) - pool.prefix)) - 1
+    return any(
+        unit.network == pool.network
+        and (
+            bool(unit.unreadable)
+            or (
+                unit.range.version == pool.version
+                and pool.base <= unit.range.end
+                and unit.range.base <= last
+            )
+        )
+        for unit in units
+    )

@@ -1,0 +1,161 @@
+"""Conditional writes to pools, each remembered until the informer shows it.
+
+Only what is done here opens a pool, and only after a live read of the table: a leader that was
+paused between two writes cannot open what another has dealt on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from whereabouts_fast.controller.recent import Recent
+from whereabouts_fast.controller.units import Unit
+from whereabouts_fast.controller.world import World
+from whereabouts_fast.ipam import naming
+from whereabouts_fast.ipam.holdings import Create, Held
+from whereabouts_fast.kube.client import Client
+from whereabouts_fast.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+from whereabouts_fast.kube.resource import IPPOOLS
+from whereabouts_fast.resources import pools as encoding
+from whereabouts_fast.resources.pools import PoolView, decode_pool
+
+_PAGE = 500
+# (kind, result): result is ok, conflict or error.
+Written = Callable[[str, str], None]
+
+
+class Pools:
+    """The pools of one term of leadership."""
+
+    def __init__(self, client: Client, world: World, written: Written) -> None:
+        self._client = client
+        self._world = world
+        self._recent: Recent[PoolView] = world.recent_pools
+        self._written = written
+
+    async def create(self, unit: Unit, action: Create) -> PoolView | None:
+        """Create a closed pool and return it; None when the name is taken, by whatever it is."""
+        body = encoding.encode_pool(
+            namespace=self._world.namespace,
+            cidr=unit.cidr(action.base, action.prefix),
+            node=action.node,
+            network=unit.network,
+            network_name=unit.space,
+        )
+        name = body["metadata"]["name"]
+        write = self._recent.begin(self._key(name))
+        try:
+            answer = await self._client.create(IPPOOLS, self._world.namespace, body)
+        except AlreadyExists:
+            self._written("IPPool", "conflict")
+            await self.look(name)
+            return None
+        except ApiError:
+            self._written("IPPool", "error")
+            raise
+        else:
+            pool = decode_pool(answer)
+            self._recent.wrote(write, pool, created=True)
+            self._written("IPPool", "ok")
+            return pool
+        finally:
+            self._recent.end(write)
+
+    async def open(self, pool: PoolView) -> bool:
+        """Open a closed pool, if it is still the same object; whether that was done."""
+        return await self._patch(pool, encoding.open_patch(pool.uid), closed=False)
+
+    async def close(self, pool: PoolView) -> bool:
+        """Close a pool, if it is still the same object; whether that was done."""
+        return await self._patch(pool, encoding.close_patch(pool.uid), closed=True)
+
+    async def delete(self, pool: PoolView) -> None:
+        """Delete a pool if it is still in the very state that was seen."""
+        write = self._recent.begin(pool.key)
+        try:
+            await self._client.delete(
+                IPPOOLS,
+                pool.namespace,
+                pool.name,
+                uid=pool.uid,
+                resource_version=pool.resource_version,
+            )
+        except NotFound:
+            self._recent.deleted(write, pool.uid)
+        except Conflict:
+            # An address came or went in the meantime, or it is another object.
+            self._written("IPPool", "conflict")
+            await self.look(pool.name)
+        except ApiError:
+            self._written("IPPool", "error")
+            raise
+        else:
+            self._recent.deleted(write, pool.uid)
+            self._written("IPPool", "ok")
+        finally:
+            self._recent.end(write)
+
+    async def gone(self, unit: Unit, held: Held) -> bool:
+        """Read a slice's pool live; whether there is none."""
+        return await self.look(unit.pool_name(held.node, held.base, held.prefix)) is None
+
+    async def list_live(self, unit: Unit) -> None:
+        """Read all pools of a network live, and have the next plan see them as they are."""
+        selector = f"{naming.LABEL_NETWORK}={naming.label_value(unit.network)}"
+        token: str | None = None
+        while True:
+            page = await self._client.list(
+                IPPOOLS,
+                self._world.namespace,
+                label_selector=selector,
+                limit=_PAGE,
+                continue_token=token,
+            )
+            for raw in page["items"]:
+                live = decode_pool(raw)
+                cached = self._world.pools.get(live.key)
+                if cached is None or cached.resource_version != live.resource_version:
+                    await self.look(live.name)
+            token = page["metadata"].get("continue")
+            if not token:
+                return
+
+    async def look(self, name: str) -> PoolView | None:
+        """Read a pool live, and have the next plan see it as it is."""
+        key = self._key(name)
+        read = self._recent.begin(key)
+        live: PoolView | None = None
+        try:
+            try:
+                live = decode_pool(await self._client.get(IPPOOLS, self._world.namespace, name))
+            except NotFound:
+                pass
+            self._recent.correct(read, live, self._world.pools.get(key))
+        finally:
+            self._recent.end(read)
+        return live
+
+    async def _patch(self, pool: PoolView, patch: list[dict[str, object]], *, closed: bool) -> bool:
+        write = self._recent.begin(pool.key)
+        try:
+            answer = await self._client.patch(
+                IPPOOLS, pool.namespace, pool.name, patch, metadata_only=True
+            )
+        except (NotFound, Invalid, Conflict):
+            self._written("IPPool", "conflict")
+            await self.look(pool.name)
+            return False
+        except ApiError:
+            self._written("IPPool", "error")
+            raise
+        else:
+            version = answer["metadata"]["resourceVersion"]
+            self._recent.wrote(write, replace(pool, closed=closed, resource_version=version))
+            self._written("IPPool", "ok")
+            return True
+        finally:
+            self._recent.end(write)
+
+    def _key(self, name: str) -> str:
+        return f"{self._world.namespace}/{name}"

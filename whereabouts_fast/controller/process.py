@@ -1,0 +1,189 @@
+"""The process: start, supervise, stop. A task that dies takes the process down with its error."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+from importlib.metadata import version
+
+from whereabouts_fast.controller import definitions
+from whereabouts_fast.controller.census import Census
+from whereabouts_fast.controller.term import QUEUE, Term
+from whereabouts_fast.controller.watching import WatchReport
+from whereabouts_fast.controller.world import World
+from whereabouts_fast.kube.client import Client
+from whereabouts_fast.kube.errors import ApiError, ConfigurationError
+from whereabouts_fast.kube.events import Recorder
+from whereabouts_fast.kube.lease import Elector
+from whereabouts_fast.observability import health, logs
+from whereabouts_fast.observability.metrics import Metrics
+from whereabouts_fast.settings import DEFAULT_NAMESPACE, ControllerSettings
+
+LEASE = "whereabouts-fast-controller"
+COMPONENT = "whereabouts-fast-controller"
+
+_DEFINITIONS_RETRY = 5.0
+_FLUSH_SECONDS = 2.0
+
+
+def run(settings: ControllerSettings) -> int:
+    """Run the controller until SIGTERM or SIGINT; 0 after an orderly stop, 1 after a failure."""
+    logs.configure(settings.log_level, settings.log_format)
+    log = logs.get("controller")
+    failure: Exception | None = None
+    try:
+        asyncio.run(_serve(settings))
+    except* Exception as group:  # noqa: BLE001 -- told and turned into the exit code below
+        failure = group
+    if failure is None:
+        return 0
+    cause = _first(failure)
+    if isinstance(cause, ConfigurationError | OSError):
+        log.error("Could not run", err=str(cause))
+    else:
+        log.error("Died", exc_info=failure)
+    return 1
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _serve(settings: ControllerSettings) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    metrics = Metrics(os.environ.get("WHEREABOUTS_REVISION", ""))
+    metrics.queue.known(QUEUE)
+    metrics.leading(LEASE, False)
+    agent = f"{COMPONENT}/{version('whereabouts-fast')}"
+    async with Client.connect(settings.kubeconfig or None, agent, hook=metrics.requested) as client:
+        await _Controller(settings, client, metrics, stopping).run()
+
+
+class _Controller:
+    """The supervised tasks of the process."""
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        client: Client,
+        metrics: Metrics,
+        stopping: asyncio.Event,
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._metrics = metrics
+        self._stopping = stopping
+        self._log = logs.get("controller")
+        self._namespace = settings.namespace or client.namespace or DEFAULT_NAMESPACE
+        self._identity = settings.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        self._definitions = "not looked at yet"
+        self._watching = asyncio.Event()
+        self._in_term = False
+        self._world = World.watching(client, self._namespace, WatchReport(metrics))
+        self._census = Census(self._world, metrics)
+        metrics.census(self._census)
+        self._recorder = Recorder(
+            client, COMPONENT, instance=self._identity, hook=metrics.event_dropped
+        )
+
+    async def run(self) -> None:
+        """Serve, watch and lead until told to stop."""
+        listen = self._settings.address
+        ready = {"definitions": lambda: self._definitions, "caches": self._caches}
+        async with health.serve(
+            listen.host, listen.port, metrics=self._metrics, alive={}, ready=ready
+        ) as (host, port):
+            shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            self._log.info(
+                "Started", listen=shown, namespace=self._namespace, identity=self._identity
+            )
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._recorder.run(), name="events"),
+                    group.create_task(self._watch(), name="watches"),
+                ]
+                leading = group.create_task(self._lead(), name="lease")
+                stopped = group.create_task(self._stopping.wait(), name="signal")
+                await stopped
+                self._log.info("Stopping")
+                if not self._in_term:
+                    # A term ends by itself, in order; anything else on the way to it just ends.
+                    leading.cancel()
+                await asyncio.wait([leading])
+                for task in tasks:
+                    task.cancel()
+            try:
+                async with asyncio.timeout(_FLUSH_SECONDS):
+                    await self._recorder.flush()
+            except TimeoutError:
+                pass
+        self._log.info("Stopped")
+
+    async def _watch(self) -> None:
+        """Wait until the definitions are right, then keep the caches."""
+        while problems := await self._problems():
+            text = "; ".join(problems)
+            if text != self._definitions:
+                self._log.error("Found wrong definitions", err=text, retry=_DEFINITIONS_RETRY)
+            self._definitions = text
+            await asyncio.sleep(_DEFINITIONS_RETRY)
+        self._definitions = ""
+        self._watching.set()
+        async with asyncio.TaskGroup() as group:
+            for informer in self._world.informers:
+                group.create_task(informer.run(), name=informer.resource.plural)
+
+    async def _problems(self) -> list[str]:
+        try:
+            return await definitions.problems(self._client)
+        except ApiError as error:
+            return [f"the definitions cannot be read: {error}"]
+
+    def _caches(self) -> str:
+        missing = [i.resource.plural for i in self._world.informers if not i.has_synced]
+        return f"not filled yet: {', '.join(missing)}" if missing else ""
+
+    async def _lead(self) -> None:
+        """Once all caches are filled, lead whenever the lease is ours."""
+        await self._watching.wait()
+        for informer in self._world.informers:
+            await informer.synced()
+        self._log.info("Filled caches")
+        term = Term(
+            self._client,
+            self._world,
+            self._recorder,
+            self._metrics,
+            self._census,
+            self._settings,
+            self._stopping,
+        )
+
+        async def work() -> None:
+            self._in_term = True
+            try:
+                await term.run()
+            finally:
+                self._in_term = False
+
+        settings = self._settings
+        elector = Elector(
+            self._client,
+            self._namespace,
+            LEASE,
+            self._identity,
+            duration=settings.lease_duration,
+            renew_deadline=settings.renew_deadline,
+            retry=settings.retry_period,
+            hook=self._metrics.leading,
+            on_error=lambda error: self._log.warning("Failed to renew lease", err=str(error)),
+        )
+        await elector.run(work)

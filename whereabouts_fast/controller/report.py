@@ -1,0 +1,154 @@
+"""Tells people what happened: log lines, events and counters, all on change only."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from whereabouts_fast.controller import changes
+from whereabouts_fast.controller.announce import WARNING, Once, Reference, SliceEvents, Tell
+from whereabouts_fast.controller.claims import INVALID, Problem, Source
+from whereabouts_fast.controller.tables import waiting_text
+from whereabouts_fast.controller.units import Unit
+from whereabouts_fast.ipam.holdings import Held
+from whereabouts_fast.kube.resource import NADS, NODESLICEPOOLS
+from whereabouts_fast.observability import logs
+from whereabouts_fast.resources.tables import TableView
+
+
+class Counters(Protocol):
+    """The part of the metrics that this module feeds."""
+
+    def slices_assigned(self, network: str, reason: str, count: int) -> None:
+        """Count slices given to nodes."""
+
+    def slices_reclaimed(self, network: str, reason: str, count: int) -> None:
+        """Count slices that became free."""
+
+
+class Reporter:
+    """One term's reports; what was told in an earlier term may be told once more."""
+
+    def __init__(self, tell: Tell, counters: Counters, events: SliceEvents | None = None) -> None:
+        self._tell = tell
+        self._counters = counters
+        self._events = events or SliceEvents(tell)
+        self._once = Once()
+        self._log = logs.get("slices")
+
+    def problems(self, problems: tuple[Problem, ...], alive: frozenset[str]) -> None:
+        """Tell the owners of NADs what is wrong, once for each NAD and wording.
+
+        `alive` are the uids of all NADs.
+        """
+        by_source: dict[Source, set[tuple[str, str]]] = {}
+        for problem in problems:
+            by_source.setdefault(problem.source, set()).add((problem.reason, problem.message))
+        quiet = alive - {source.uid for source in by_source}
+        for uid in quiet:
+            self._once.news(uid, frozenset())
+        for source, statements in by_source.items():
+            for reason, message in sorted(self._once.news(source.uid, frozenset(statements))):
+                self._log.error("Refused network", network=source.key, reason=reason, err=message)
+                self._tell(attachment(source), WARNING, reason, message)
+        self._once.keep(lambda uid: uid in alive or uid.startswith(_TABLE))
+
+    def trouble(self, unit: Unit, message: str) -> None:
+        """Tell why a network cannot be served, once; "" withdraws it."""
+        key = _TABLE + unit.table_name
+        statements = frozenset([(INVALID, message)]) if message else frozenset()
+        for reason, text in self._once.news(key, statements):
+            self._log.error("Left network alone", network=unit.table_name, err=text)
+            self._tell(_about(unit), WARNING, reason, text)
+
+    def written(
+        self, unit: Unit, table: TableView, pooled: frozenset[tuple[str, int, int]]
+    ) -> None:
+        """Tell what a written table changed; `pooled` are the (node, base, prefix) of pools."""
+        done = changes.between(
+            None if unit.table is None else unit.table.held,
+            table.held,
+            lambda held: (held.node, held.base, held.prefix) in pooled,
+            lambda held: unit.cidr(held.base, held.prefix),
+        )
+        about = reference(table)
+        for reason, slices in done.assigned.items():
+            self._counters.slices_assigned(table.name, reason, len(slices))
+            self._say("Assigned slices", table, slices, reason=reason)
+        if done.drained:
+            self._say("Began draining slices", table, done.drained)
+        if done.reclaimed:
+            reason = "network_gone" if unit.wanted is None else "node_gone"
+            self._counters.slices_reclaimed(table.name, reason, len(done.reclaimed))
+            self._say("Reclaimed slices", table, done.reclaimed, reason=reason)
+        self._events.assigned(about, done.all_assigned)
+        self._events.reclaimed(about, done.reclaimed)
+
+    def ended(self, unit: Unit) -> None:
+        """Tell that a network's table is gone, and with it the last of its slices."""
+        if unit.table is None:
+            return
+        slices = {unit.cidr(held.base, held.prefix): held.node for held in unit.table.held}
+        self._events.satisfied(unit.table_name)
+        self._events.reclaimed(reference(unit.table), slices)
+        self._log.info("Deleted slice table", network=unit.table_name, slices=len(slices))
+
+    def waiting(self, unit: Unit, waiting: tuple[str, ...], before: int) -> None:
+        """Warn about nodes that wait, when their number changed from `before`."""
+        if not waiting:
+            self._events.satisfied(unit.table_name)
+        elif len(waiting) != before:
+            text = waiting_text(waiting)
+            self._log.warning("Ran out of slices", network=unit.table_name, waiting=len(waiting))
+            message = (
+                f"network {unit.network} {unit.range.cidr} has no free slice of /{unit.size}:"
+                f" {text}"
+            )
+            self._events.exhausted(_about(unit), unit.table_name, message)
+
+    def flush(self) -> None:
+        """Tell what is still gathered, at the end of a term."""
+        self._events.flush()
+
+    def _say(self, message: str, table: TableView, slices: dict[str, str], **more: object) -> None:
+        if len(slices) == 1:
+            ((cidr, node),) = slices.items()
+            more.update(slice=cidr, node=node)
+        else:
+            more.update(count=len(slices))
+        self._log.info(message, network=table.name, **more)
+
+
+_TABLE = "table/"
+
+
+def attachment(source: Source) -> Reference:
+    """Return the object reference of a NAD."""
+    return {
+        "apiVersion": NADS.api_version,
+        "kind": NADS.kind,
+        "namespace": source.namespace,
+        "name": source.name,
+        "uid": source.uid,
+    }
+
+
+def reference(table: TableView) -> Reference:
+    """Return the object reference of a slice table."""
+    return {
+        "apiVersion": NODESLICEPOOLS.api_version,
+        "kind": NODESLICEPOOLS.kind,
+        "namespace": table.namespace,
+        "name": table.name,
+        "uid": table.uid,
+    }
+
+
+def _about(unit: Unit) -> Reference:
+    if unit.wanted is not None:
+        return attachment(unit.wanted.sources[0])
+    return reference(unit.table) if unit.table is not None else {}
+
+
+def key(held: Held) -> tuple[str, int, int]:
+    """Return what pools and entries are matched by."""
+    return held.node, held.base, held.prefix

@@ -1,0 +1,191 @@
+"""Brings one network to its plan: the table first, then the pools, until nothing is left to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from whereabouts_fast.controller.bounded import each
+from whereabouts_fast.controller.pools import Pools
+from whereabouts_fast.controller.report import Reporter, key
+from whereabouts_fast.controller.tables import OutdatedError, Tables
+from whereabouts_fast.controller.units import Unit, Units
+from whereabouts_fast.controller.world import World
+from whereabouts_fast.ipam import slices
+from whereabouts_fast.ipam.holdings import (
+    ACTIVE,
+    Close,
+    Confirm,
+    Create,
+    Delete,
+    Held,
+    Open,
+    Plan,
+    PoolSeen,
+)
+from whereabouts_fast.kube.errors import ApiError
+from whereabouts_fast.resources.pools import PoolView
+from whereabouts_fast.resources.tables import TableTooLargeError, TableView
+
+A = TypeVar("A")
+
+# A slice passes through three or four; more means that somebody else writes too.
+_ROUNDS = 12
+
+
+class UnsettledError(Exception):
+    """A network changed as fast as it was worked on; the next attempt comes after a pause."""
+
+
+class Settler:
+    """Settles networks; one instance per term of leadership."""
+
+    def __init__(
+        self,
+        world: World,
+        units: Units,
+        tables: Tables,
+        pools: Pools,
+        report: Reporter,
+        *,
+        in_flight: int,
+        now: Callable[[], float],
+    ) -> None:
+        self._world = world
+        self._units = units
+        self._tables = tables
+        self._pools = pools
+        self._report = report
+        self._in_flight = in_flight
+        self._now = now
+
+    async def settle(self, unit: Unit, space: Iterable[Unit]) -> float | None:
+        """Work until the plan asks for nothing more; `space` are all units of the address space.
+
+        Returns the seconds until time alone changes something, or None. Raises UnsettledError, and
+        the first ApiError of those that could not be worked around.
+        """
+        others = [other for other in space if other.table_name != unit.table_name]
+        gone: frozenset[Held] = frozenset()
+        listed = False
+        for _ in range(_ROUNDS):
+            unit = unit.refreshed(self._world)
+            if unit.table is None:
+                if unit.wanted is None:
+                    return None
+                if not listed:
+                    # The table is rebuilt from what exists, not from what a cache says exists.
+                    await self._pools.list_live(unit)
+                    listed = True
+            others = [other.refreshed(self._world) for other in others]
+            try:
+                plan = await self._plan_and_write(unit, others, gone)
+            except OutdatedError:
+                continue
+            if not plan.actions:
+                return plan.again
+            gone |= await self._perform(unit, plan)
+        raise UnsettledError(f"network {unit.table_name} did not settle in {_ROUNDS} rounds")
+
+    async def _plan_and_write(self, unit: Unit, others: list[Unit], gone: frozenset[Held]) -> Plan:
+        observed = self._units.observe(unit, others, gone)
+        plan = slices.plan(observed, self._now())
+        waiting = plan.waiting
+        trouble = ""
+        try:
+            table = await self._tables.write(unit, plan, waiting)
+        except TableTooLargeError as error:
+            # No more slices can be recorded; those that are must still drain and come back.
+            trouble = str(error)
+            observed = self._units.observe(unit, others, gone, dealing=False)
+            plan = slices.plan(observed, self._now())
+            holders = {held.node for held in plan.table or () if held.state == ACTIVE}
+            waiting = tuple(
+                node.name
+                for node in sorted(self._world.nodes_seen(), key=lambda n: (n.created, n.name))
+                if node.name not in holders
+            )
+            table = await self._tables.write(unit, plan, waiting)
+        self._report.trouble(unit, trouble or _unnamable_text(self._units.unnamable(unit)))
+        if plan.table is None:
+            self._report.ended(unit)
+        if table is not None:
+            self._tell(unit, table, waiting, observed.pools)
+        return plan
+
+    def _tell(
+        self,
+        unit: Unit,
+        table: TableView,
+        waiting: tuple[str, ...],
+        pools: Iterable[PoolSeen],
+    ) -> None:
+        pooled = frozenset((pool.node, pool.base, pool.prefix) for pool in pools)
+        self._report.written(unit, table, pooled)
+        status = {} if unit.table is None else unit.table.raw.get("status") or {}
+        before = status.get("waiting", 0)
+        self._report.waiting(unit, waiting, before if isinstance(before, int) else 0)
+
+    async def _perform(self, unit: Unit, plan: Plan) -> frozenset[Held]:
+        """Do all actions; failures of some do not stop the others. Returns what is gone."""
+        failures: list[ApiError] = []
+
+        async def close(action: Close) -> None:
+            if (pool := self._world.pool(action.pool.name)) is not None:
+                await self._pools.close(pool)
+
+        async def delete(action: Delete) -> None:
+            if (pool := self._world.pool(action.pool.name)) is not None:
+                await self._pools.delete(pool)
+
+        gone: set[Held] = set()
+
+        async def confirm(action: Confirm) -> None:
+            if await self._pools.gone(unit, action.held):
+                gone.add(action.held)
+
+        failures += await each(_only(plan, Close), close, self._in_flight)
+        failures += await each(_only(plan, Delete), delete, self._in_flight)
+        failures += await each(_only(plan, Confirm), confirm, self._in_flight)
+        failures += await self._provide(unit, _only(plan, Create), _only(plan, Open))
+        if failures and not gone:
+            raise failures[0]
+        return frozenset(gone)
+
+    async def _provide(
+        self, unit: Unit, creates: list[Create], opens: list[Open]
+    ) -> list[ApiError]:
+        """Create pools closed, read the table live once, open what it still gives."""
+        closed = [self._world.pool(action.pool.name) for action in opens]
+        ready: list[PoolView] = [pool for pool in closed if pool is not None and pool.closed]
+
+        async def create(action: Create) -> None:
+            if (pool := await self._pools.create(unit, action)) is not None:
+                ready.append(pool)
+
+        failures = await each(creates, create, self._in_flight)
+        if not ready:
+            return failures
+        live = await self._tables.read(unit.table_name)
+        given = {key(held) for held in live.held if held.state == ACTIVE} if live else set()
+
+        async def settle(pool: PoolView) -> None:
+            if (pool.node, pool.base, pool.prefix) in given:
+                await self._pools.open(pool)
+            else:
+                await self._pools.delete(pool)
+
+        return failures + await each(ready, settle, self._in_flight)
+
+
+def _only(plan: Plan, kind: type[A]) -> list[A]:
+    return [action for action in plan.actions if isinstance(action, kind)]
+
+
+def _unnamable_text(nodes: list[str]) -> str:
+    if not nodes:
+        return ""
+    return (
+        f"{len(nodes)} nodes get no slice, because the names of their pools would be too long:"
+        f" {nodes[0]}; use shorter node names or a shorter network_name"
+    )

@@ -1,0 +1,169 @@
+"""The reconcile loop: one key per address space, and one for the networks themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from whereabouts_fast.controller import claims
+from whereabouts_fast.controller.networks import Resolution, TableSeen, resolve
+from whereabouts_fast.controller.orphans import Orphans
+from whereabouts_fast.controller.report import Reporter
+from whereabouts_fast.controller.settle import Settler
+from whereabouts_fast.controller.units import Unit, Units
+from whereabouts_fast.controller.world import World
+from whereabouts_fast.ipam import ranges
+from whereabouts_fast.kube.workqueue import Done, RetryAfter
+from whereabouts_fast.resources.attachments import AttachmentView
+from whereabouts_fast.resources.tables import TableView
+
+# An address space by its network_name ("" = all unnamed networks), or None: find out anew which
+# networks there are.
+Key = str | None
+
+_DOUBT_SECONDS = 5.0
+
+
+class Spaces:
+    """The state of one term of leadership.
+
+    `enqueue` asks for work on a key; `served` is told of each new set of networks.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        units: Units,
+        settler: Settler,
+        orphans: Orphans,
+        report: Reporter,
+        enqueue: Callable[[Key], None],
+        served: Callable[[Resolution], None],
+    ) -> None:
+        self._world = world
+        self._units = units
+        self._settler = settler
+        self._orphans = orphans
+        self._report = report
+        self._enqueue = enqueue
+        self._served = served
+        self._resolution = Resolution()
+        self._readings: dict[str, tuple[AttachmentView, claims.Reading]] = {}
+        self._stopping = False
+        self._busy = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    @property
+    def resolution(self) -> Resolution:
+        """The networks that are served at present."""
+        return self._resolution
+
+    async def reconcile(self, key: Key) -> Done | RetryAfter:
+        """Bring one address space to its plan; raises what should be tried again."""
+        if self._stopping:
+            return Done()
+        self._busy += 1
+        self._quiet.clear()
+        try:
+            if key is None:
+                self._resolve()
+                return Done()
+            return await self._settle(key)
+        finally:
+            self._busy -= 1
+            if not self._busy:
+                self._quiet.set()
+
+    async def stop(self) -> None:
+        """Begin nothing more, and wait for what is under way."""
+        self._stopping = True
+        await self._quiet.wait()
+
+    # What changed -> whom to look at.
+
+    def networks_changed(self) -> None:
+        """A NAD, or the name or range of a table, has changed."""
+        self._enqueue(None)
+
+    def nodes_changed(self) -> None:
+        """A node came or went."""
+        for space in self._known():
+            self._enqueue(space)
+
+    def space_changed(self, space: str) -> None:
+        """A pool has changed."""
+        self._enqueue(space)
+
+    def table_changed(self, table: TableView) -> None:
+        """A table was changed by somebody else."""
+        bound = self._resolution.bound(table.name)
+        self._enqueue(table.space if bound is None else bound.space)
+
+    def _known(self) -> set[str]:
+        return set(self._resolution.spaces) | {t.space for t in self._world.all_tables()}
+
+    # The work.
+
+    def begin(self) -> None:
+        """Find the networks and look at every space that has anything."""
+        self._resolve()
+        for space in self._known() | {pool.space for pool in self._world.pools.values()}:
+            self._enqueue(space)
+
+    def _resolve(self) -> None:
+        attachments = self._world.attachments.values()
+        known = self._readings
+        self._readings = {}
+        for nad in attachments:
+            before = known.get(nad.key)
+            if before is None or before[0] is not nad:
+                before = (nad, claims.read(nad))
+            self._readings[nad.key] = before
+        before_spaces = self._resolution.spaces
+        self._resolution = resolve(
+            [reading for _, reading in self._readings.values()],
+            [_seen(table) for table in self._world.all_tables()],
+        )
+        self._served(self._resolution)
+        after = self._resolution.spaces
+        for space in {*before_spaces, *after}:
+            if before_spaces.get(space) != after.get(space):
+                self._enqueue(space)
+        alive = frozenset(nad.uid for nad in attachments)
+        self._report.problems(self._resolution.problems, alive)
+
+    async def _settle(self, space: str) -> Done | RetryAfter:
+        await self._orphans.correct_doubts(_DOUBT_SECONDS)
+        units = self._units.of(space, self._resolution)
+        pauses: list[float] = []
+        failure: Exception | None = None
+        for unit in units:
+            if unit.unreadable:
+                self._report.trouble(unit, _unreadable_text(unit))
+                continue
+            try:
+                again = await self._settler.settle(unit, units)
+            except Exception as error:  # noqa: BLE001 -- one network must not stop the others
+                failure = failure or error
+            else:
+                pauses += [] if again is None else [again]
+        await self._orphans.retire(space, units)
+        if failure is not None:
+            raise failure
+        if self._orphans.doubts():
+            pauses.append(_DOUBT_SECONDS)
+        return RetryAfter(min(pauses)) if pauses else Done()
+
+
+def _seen(table: TableView) -> TableSeen:
+    if table.unreadable or not table.version:
+        return TableSeen(table.name, None)
+    return TableSeen(table.name, ranges.Range(table.version, table.base, table.prefix, 1, 0))
+
+
+def _unreadable_text(unit: Unit) -> str:
+    return (
+        f"NodeSlicePool {unit.table_name} cannot be read and is left alone ({unit.unreadable}):"
+        " correct it, or delete it to have it rebuilt from the pools"
+    )

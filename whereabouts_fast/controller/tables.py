@@ -1,0 +1,167 @@
+"""Compare-and-swap of slice tables, and their conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from whereabouts_fast.controller.recent import Recent
+from whereabouts_fast.controller.units import Unit
+from whereabouts_fast.controller.world import World
+from whereabouts_fast.ipam.holdings import Plan
+from whereabouts_fast.kube.client import Client
+from whereabouts_fast.kube.errors import ApiError, Conflict, NotFound
+from whereabouts_fast.kube.resource import NODESLICEPOOLS
+from whereabouts_fast.resources import tables as encoding
+from whereabouts_fast.resources.tables import Condition, TableView, decode_table
+
+READY = "Ready"
+EXHAUSTED = "Exhausted"
+CONSISTENT = "Consistent"
+_SHOWN = 5
+
+
+class OutdatedError(Exception):
+    """The table was changed by somebody else; what it is now will be planned from."""
+
+
+class Tables:
+    """The slice tables of one term of leadership."""
+
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        written: Callable[[str, str], None],
+        now: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._recent: Recent[TableView] = world.recent_tables
+        self._written = written
+        self._now = now
+
+    async def write(self, unit: Unit, plan: Plan, waiting: tuple[str, ...]) -> TableView | None:
+        """Make the table read as planned; returns what it was changed to, None if it was so.
+
+        Deletes it when the plan has none. Raises OutdatedError, and, before anything is written,
+        TableTooLargeError.
+        """
+        if plan.table is None:
+            if unit.table is not None:
+                await self._delete(unit.table)
+            return None
+        body = encoding.encode_table(
+            unit.table,
+            namespace=self._world.namespace,
+            name=unit.table_name,
+            network=unit.network,
+            network_name=unit.space,
+            version=unit.range.version,
+            cidr=unit.range.cidr,
+            size=unit.size,
+            held=plan.table,
+            figures=plan.figures,
+            waiting=len(waiting),
+            conditions=conditions(unit, plan, waiting),
+            now=self._now(),
+        )
+        if unit.table is not None and not encoding.differs(unit.table, body):
+            return None
+        return await self._store(unit, body)
+
+    async def read(self, name: str) -> TableView | None:
+        """Read a table live, and have the next plan see it as it is."""
+        key = f"{self._world.namespace}/{name}"
+        live: TableView | None = None
+        read = self._recent.begin(key)
+        try:
+            try:
+                raw = await self._client.get(NODESLICEPOOLS, self._world.namespace, name)
+                live = decode_table(raw)
+            except NotFound:
+                pass
+            self._recent.correct(read, live, self._world.tables.get(key))
+        finally:
+            self._recent.end(read)
+        return live
+
+    async def _store(self, unit: Unit, body: dict[str, Any]) -> TableView:
+        name, namespace = unit.table_name, self._world.namespace
+        write = self._recent.begin(f"{namespace}/{name}")
+        try:
+            if unit.table is None:
+                answer = await self._client.create(NODESLICEPOOLS, namespace, body)
+            else:
+                answer = await self._client.replace(NODESLICEPOOLS, namespace, name, body)
+        except (Conflict, NotFound):
+            self._written("NodeSlicePool", "conflict")
+            await self.read(name)
+            raise OutdatedError from None
+        except ApiError:
+            self._written("NodeSlicePool", "error")
+            raise
+        else:
+            table = decode_table(answer)
+            self._recent.wrote(write, table, created=unit.table is None)
+            self._written("NodeSlicePool", "ok")
+            return table
+        finally:
+            self._recent.end(write)
+
+    async def _delete(self, table: TableView) -> None:
+        write = self._recent.begin(table.key)
+        try:
+            await self._client.delete(
+                NODESLICEPOOLS,
+                table.namespace,
+                table.name,
+                uid=table.uid,
+                resource_version=table.resource_version,
+            )
+        except NotFound:
+            self._recent.deleted(write, table.uid)
+        except Conflict:
+            self._written("NodeSlicePool", "conflict")
+            await self.read(table.name)
+            raise OutdatedError from None
+        else:
+            self._recent.deleted(write, table.uid)
+            self._written("NodeSlicePool", "ok")
+        finally:
+            self._recent.end(write)
+
+
+def conditions(unit: Unit, plan: Plan, waiting: tuple[str, ...]) -> list[Condition]:
+    """Return the conditions that a plan amounts to."""
+    if unit.wanted is None:
+        ready = Condition(
+            READY, "False", "NetworkGone", "no NetworkAttachmentDefinition asks for this network"
+        )
+    elif waiting:
+        ready = Condition(READY, "False", "NodesWaiting", waiting_text(waiting))
+    else:
+        ready = Condition(READY, "True", "AllNodesServed", "every node has a slice")
+    if waiting:
+        exhausted = Condition(EXHAUSTED, "True", "NoSliceLeft", waiting_text(waiting))
+    else:
+        exhausted = Condition(EXHAUSTED, "False", "NoNodeWaits", "")
+    if plan.disputed:
+        cidrs = ", ".join(unit.cidr(h.base, h.prefix) for h in plan.disputed[:_SHOWN])
+        consistent = Condition(
+            CONSISTENT,
+            "False",
+            "Disputed",
+            f"something else claims addresses of {len(plan.disputed)} slices, which stay closed:"
+            f" {cidrs}",
+        )
+    else:
+        consistent = Condition(CONSISTENT, "True", "NoDispute", "")
+    return [ready, exhausted, consistent]
+
+
+def waiting_text(waiting: tuple[str, ...]) -> str:
+    """Say how many nodes wait, and who is next."""
+    verb = "node waits" if len(waiting) == 1 else "nodes wait"
+    more = ", ..." if len(waiting) > _SHOWN else ""
+    return f"{len(waiting)} {verb} for a slice: {', '.join(waiting[:_SHOWN])}{more}"

@@ -1,0 +1,94 @@
+"""One term of leadership: everything that may write, made anew when this process begins to lead."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from whereabouts_fast.controller.census import Census
+from whereabouts_fast.controller.orphans import Orphans
+from whereabouts_fast.controller.pools import Pools
+from whereabouts_fast.controller.report import Reporter
+from whereabouts_fast.controller.settle import Settler
+from whereabouts_fast.controller.spaces import Key, Spaces
+from whereabouts_fast.controller.tables import OutdatedError, Tables
+from whereabouts_fast.controller.units import Units
+from whereabouts_fast.controller.world import Changes, World
+from whereabouts_fast.kube.client import Client
+from whereabouts_fast.kube.errors import ApiError
+from whereabouts_fast.kube.events import Recorder
+from whereabouts_fast.kube.workqueue import WorkQueue, run_workers
+from whereabouts_fast.observability import logs
+from whereabouts_fast.observability.metrics import Metrics
+from whereabouts_fast.settings import ControllerSettings
+
+QUEUE = "spaces"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What a term needs; `run` may be called again after it ended."""
+
+    client: Client
+    world: World
+    recorder: Recorder
+    metrics: Metrics
+    census: Census
+    settings: ControllerSettings
+    stopping: asyncio.Event
+
+    async def run(self) -> None:
+        """Work until `stopping` is set, then finish what is under way; or until cancelled."""
+        log = logs.get("controller")
+        queue: WorkQueue[Key] = WorkQueue(QUEUE, hook=self.metrics.queue)
+        changes = Changes()
+        self.world.begin_term(changes)
+        report = Reporter(self.recorder.event, self.metrics)
+        spaces = self._spaces(report, queue)
+        changes.networks = spaces.networks_changed
+        changes.nodes = spaces.nodes_changed
+        changes.space = spaces.space_changed
+        changes.table = spaces.table_changed
+        log.info("Began to lead")
+        try:
+            spaces.begin()
+            async with asyncio.TaskGroup() as group:
+                workers = group.create_task(
+                    run_workers(queue, spaces.reconcile, self.settings.workers, _failed)
+                )
+                await self.stopping.wait()
+                try:
+                    async with asyncio.timeout(self.settings.shutdown_grace):
+                        await spaces.stop()
+                except TimeoutError:
+                    log.error("Stopped in the middle of work", err="the shutdown grace is over")
+                workers.cancel()
+        finally:
+            self.world.end_term()
+            report.flush()
+            log.info("Ceased to lead")
+
+    def _spaces(self, report: Reporter, queue: WorkQueue[Key]) -> Spaces:
+        in_flight = self.settings.pools_in_flight
+        units = Units(self.world)
+        tables = Tables(self.client, self.world, self.metrics.written, time.time)
+        pools = Pools(self.client, self.world, self.metrics.written)
+        return Spaces(
+            self.world,
+            units,
+            Settler(self.world, units, tables, pools, report, in_flight=in_flight, now=time.time),
+            Orphans(self.client, self.world, tables, pools, in_flight=in_flight),
+            report,
+            queue.add,
+            self.census.serve,
+        )
+
+
+def _failed(key: Key, error: Exception, pause: float) -> None:
+    log = logs.get("controller")
+    space = "networks" if key is None else key
+    if isinstance(error, ApiError | OutdatedError):
+        log.error("Failed to settle", space=space, err=str(error), retry=round(pause, 1))
+    else:
+        log.error("Failed to settle", space=space, retry=round(pause, 1), exc_info=error)

@@ -1,0 +1,164 @@
+"""The networks of one address space as units of planning: wanted ones, and tables left over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from whereabouts_fast.controller.networks import Resolution, Wanted
+from whereabouts_fast.controller.world import World
+from whereabouts_fast.ipam import address, naming, ranges
+from whereabouts_fast.ipam.holdings import ACTIVE, Held, NodeSeen, Observed
+from whereabouts_fast.ipam.ranges import Range
+from whereabouts_fast.ipam.space import Claim
+from whereabouts_fast.resources.tables import TableView
+
+DEFAULT_COOLDOWN = 60.0
+# Longer names can make the name of a pool longer than an object name may be.
+_SAFE_NAME = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One network and its table.
+
+    `network` and `space` are the network's name and network_name. `size` is a prefix length,
+    `cooldown` in seconds. `wanted` is None when no NAD asks for it any more.
+    """
+
+    network: str
+    space: str
+    table_name: str
+    range: Range
+    size: int
+    cooldown: float
+    wanted: Wanted | None
+    table: TableView | None
+
+    @property
+    def unreadable(self) -> str:
+        """Why nothing may be decided about this network, "" when it may."""
+        if self.table is None or not (self.table.unreadable or not self.table.version):
+            return ""
+        return self.table.problem or "an entry cannot be read"
+
+    def pool_name(self, node: str, base: int, prefix: int) -> str:
+        """Return the name of a node's pool. Raises naming.InvalidNameError."""
+        return naming.ip_pool(self.cidr(base, prefix), self.space, node)
+
+    def cidr(self, base: int, prefix: int) -> str:
+        """Return the text of a slice."""
+        return address.cidr_text(self.range.version, base, prefix)
+
+    def refreshed(self, world: World) -> Unit:
+        """Return the unit with its table as last written or seen."""
+        return replace(self, table=world.table(self.table_name))
+
+
+class Units:
+    """Builds units and what is observed of them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        # A network that is gone still cools its slices for as long as it said.
+        self._cooldowns: dict[str, float] = {}
+
+    def of(self, space: str, resolution: Resolution) -> list[Unit]:
+        """Return the units of an address space, wanted ones first."""
+        units = [self._wanted(wanted) for wanted in resolution.spaces.get(space, ())]
+        units.extend(
+            self._left_over(table)
+            for table in self._world.all_tables()
+            if table.space == space and resolution.bound(table.name) is None
+        )
+        return units
+
+    def _wanted(self, wanted: Wanted) -> Unit:
+        network = wanted.network
+        self._cooldowns[wanted.table] = network.slice_cooldown
+        return Unit(
+            network=network.name,
+            space=network.network_name,
+            table_name=wanted.table,
+            range=network.range,
+            size=wanted.size,
+            cooldown=network.slice_cooldown,
+            wanted=wanted,
+            table=self._world.table(wanted.table),
+        )
+
+    def _left_over(self, table: TableView) -> Unit:
+        try:
+            whole = ranges.build(table.range)
+        except ranges.RangeError:
+            whole = Range(4, 0, 32, 1, 0)  # never planned with: the table is unreadable
+        return Unit(
+            network=table.network,
+            space=table.space,
+            table_name=table.name,
+            range=whole,
+            size=whole.prefix if table.size is None else table.size,
+            cooldown=self._cooldowns.get(table.name, DEFAULT_COOLDOWN),
+            wanted=None,
+            table=table,
+        )
+
+    def observe(
+        self, unit: Unit, others: Iterable[Unit], gone: frozenset[Held], *, dealing: bool = True
+    ) -> Observed:
+        """Return what a plan for `unit` depends on; without `dealing`, for holders only."""
+        version = unit.range.version
+        held = None if unit.table is None else unit.table.held
+        nodes = self._nodes(unit)
+        if not dealing:
+            holders = {one.node for one in held or ()}
+            nodes = tuple(node for node in nodes if node.name in holders)
+        return Observed(
+            network=unit.network,
+            range=unit.range,
+            size=unit.size,
+            wanted=unit.wanted is not None,
+            cooldown=unit.cooldown,
+            nodes=nodes,
+            table=held,
+            elsewhere=tuple(
+                _claim(version, one)
+                for other in others
+                if other.table is not None
+                and other.table_name != unit.table_name
+                and other.table.version == version
+                for one in other.table.held
+            ),
+            pools=tuple(
+                pool.seen() for pool in self._world.pools_of(unit.space) if pool.version == version
+            ),
+            gone=gone,
+        )
+
+    def unnamable(self, unit: Unit) -> list[str]:
+        """Return the nodes whose pools of this network would have too long a name."""
+        return [
+            node.name
+            for node in self._world.nodes_seen()
+            if len(node.name) > _SAFE_NAME and not _namable(unit, node)
+        ]
+
+    def _nodes(self, unit: Unit) -> tuple[NodeSeen, ...]:
+        nodes = self._world.nodes_seen()
+        bad = frozenset(self.unnamable(unit))
+        return tuple(node for node in nodes if node.name not in bad) if bad else nodes
+
+
+def _claim(version: int, held: Held) -> Claim:
+    last = held.base + (1 << (address.width(version) - held.prefix)) - 1
+    return held.base, last, held.node if held.state == ACTIVE else ""
+
+
+def _namable(unit: Unit, node: NodeSeen) -> bool:
+    # The longest slice text there can be in this range.
+    base, prefix = unit.range.end, address.width(unit.range.version)
+    try:
+        unit.pool_name(node.name, base, prefix)
+    except naming.InvalidNameError:
+        return False
+    return True

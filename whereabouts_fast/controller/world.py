@@ -1,0 +1,165 @@
+"""What the controller knows: four informers, with its own latest writes laid over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from whereabouts_fast.controller.recent import Recent
+from whereabouts_fast.ipam.holdings import NodeSeen
+from whereabouts_fast.kube.client import Client
+from whereabouts_fast.kube.hooks import WatchHook
+from whereabouts_fast.kube.informer import Informer
+from whereabouts_fast.kube.resource import IPPOOLS, NADS, NODES, NODESLICEPOOLS
+from whereabouts_fast.resources.attachments import AttachmentView, decode_attachment
+from whereabouts_fast.resources.nodes import NodeView, decode_node
+from whereabouts_fast.resources.pools import PoolView, decode_pool
+from whereabouts_fast.resources.tables import TableView, decode_table
+
+T = TypeVar("T")
+
+_SPACE = "space"
+
+
+@dataclass(slots=True)
+class Changes:
+    """Who is told of what; each called on the event loop, to enqueue keys and nothing else."""
+
+    networks: Callable[[], None] = lambda: None
+    space: Callable[[str], None] = lambda _: None
+    table: Callable[[TableView], None] = lambda _: None
+    nodes: Callable[[], None] = lambda: None
+
+
+@dataclass(slots=True)
+class World:
+    """The caches of one process and, for each term of leadership, the memory of its writes."""
+
+    namespace: str
+    nodes: Informer[NodeView]
+    attachments: Informer[AttachmentView]
+    tables: Informer[TableView]
+    pools: Informer[PoolView]
+    recent_tables: Recent[TableView] = field(default_factory=Recent)
+    recent_pools: Recent[PoolView] = field(default_factory=Recent)
+    changes: Changes = field(default_factory=Changes)
+    _nodes_seen: tuple[NodeSeen, ...] | None = None
+
+    @classmethod
+    def watching(cls, client: Client, namespace: str, hook: WatchHook | None = None) -> World:
+        """Build the informers; none runs yet."""
+        world = cls(
+            namespace=namespace,
+            nodes=Informer(client, NODES, decode=decode_node, metadata_only=True, hook=hook),
+            attachments=Informer(client, NADS, decode=decode_attachment, hook=hook),
+            tables=Informer(
+                client, NODESLICEPOOLS, decode=decode_table, namespace=namespace, hook=hook
+            ),
+            pools=Informer(
+                client,
+                IPPOOLS,
+                decode=decode_pool,
+                namespace=namespace,
+                indexes={_SPACE: _space_of},
+                hook=hook,
+            ),
+        )
+        world.nodes.add_handler(world._node_changed)
+        world.attachments.add_handler(world._attachment_changed)
+        world.tables.add_handler(world._table_changed)
+        world.pools.add_handler(world._pool_changed)
+        return world
+
+    @property
+    def informers(
+        self,
+    ) -> tuple[
+        Informer[NodeView], Informer[AttachmentView], Informer[TableView], Informer[PoolView]
+    ]:
+        """All informers, to run and to wait for."""
+        return self.nodes, self.attachments, self.tables, self.pools
+
+    def begin_term(self, changes: Changes) -> None:
+        """Forget what was written in an earlier term, and tell `changes` from now on.
+
+        Another may have led since; the caches have its writes by now or will get them, and
+        whatever is planned from older data fails its conditions.
+        """
+        self.recent_tables = Recent()
+        self.recent_pools = Recent()
+        self.changes = changes
+
+    def end_term(self) -> None:
+        """Tell nobody any more."""
+        self.changes = Changes()
+
+    def nodes_seen(self) -> tuple[NodeSeen, ...]:
+        """Return all listed nodes, those being deleted too."""
+        if self._nodes_seen is None:
+            self._nodes_seen = tuple(node.seen() for node in self.nodes.values())
+        return self._nodes_seen
+
+    def all_tables(self) -> list[TableView]:
+        """Return all slice tables, as last written or seen."""
+        return self.recent_tables.merge(self.tables.values())
+
+    def table(self, name: str) -> TableView | None:
+        """Return one slice table, as last written or seen."""
+        key = f"{self.namespace}/{name}"
+        return self.recent_tables.latest(key, self.tables.get(key))
+
+    def pools_of(self, space: str) -> list[PoolView]:
+        """Return the readable pools of one address space, as last written or seen."""
+        merged = self.recent_pools.merge(self.pools.by_index(_SPACE, space))
+        return [pool for pool in merged if pool.space == space and not pool.problem]
+
+    def pool(self, name: str) -> PoolView | None:
+        """Return one pool, as last written or seen."""
+        key = f"{self.namespace}/{name}"
+        return self.recent_pools.latest(key, self.pools.get(key))
+
+    # Handlers: they pass on only what can change a plan.
+
+    def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
+        # Kubelets touch their nodes all the time; only coming, going and age matter.
+        if old is None or new is None or old.created != new.created:
+            self._nodes_seen = None
+            self.changes.nodes()
+
+    def _attachment_changed(self, old: AttachmentView | None, new: AttachmentView | None) -> None:
+        if (
+            old is None
+            or new is None
+            or (old.uid, old.config, old.problem) != (new.uid, new.config, new.problem)
+        ):
+            self.changes.networks()
+
+    def _table_changed(self, old: TableView | None, new: TableView | None) -> None:
+        if self.recent_tables.observe(old, new):
+            return
+        for table in _present(old, new):
+            self.changes.table(table)
+        if old is None or new is None or (old.range, old.problem) != (new.range, new.problem):
+            self.changes.networks()
+
+    def _pool_changed(self, old: PoolView | None, new: PoolView | None) -> None:
+        if self.recent_pools.observe(old, new):
+            return
+        if old is None or new is None or _relevant(old) != _relevant(new):
+            for pool in _present(old, new):
+                self.changes.space(pool.space)
+
+
+def _space_of(pool: PoolView) -> Iterable[str]:
+    return (pool.space,)
+
+
+def _relevant(pool: PoolView) -> tuple[object, ...]:
+    # Addresses come and go in open pools all the time; that changes no plan.
+    seen = pool.seen()
+    return (pool.uid, seen if pool.closed else replace(seen, empty=False))
+
+
+def _present(*objects: T | None) -> list[T]:
+    return [one for one in objects if one is not None]
