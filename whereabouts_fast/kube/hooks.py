@@ -11,7 +11,7 @@ from whereabouts_fast.kube.errors import ApiError
 class RequestHook(Protocol):
     """One HTTP request ended (a watch: was answered)."""
 
-    def __call__(self, method: str, code: str, seconds: float) -> None:
+    def __call__(self, method: str, code: str, seconds: float, /) -> None:
         """`code` is the HTTP status, or `<error>` where no answer came, as in client-go."""
 
 
@@ -53,12 +53,12 @@ class QueueHook(Protocol):
 class LeaseHook(Protocol):
     """Leadership began or ended."""
 
-    def __call__(self, name: str, leading: bool) -> None:
+    def __call__(self, name: str, leading: bool, /) -> None:
         """`name` is the lease's."""
 
 
 class DropHook(Protocol):
     """An event was not written."""
 
-    def __call__(self, reason: str) -> None:
+    def __call__(self, reason: str, /) -> None:
         """`reason` is the event's reason, from the fixed registry."""
