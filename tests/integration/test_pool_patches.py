@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hack.cluster.api import Api
+from hack.cluster.api import Api, ApiError
 from whereabouts_fast.ipam import naming, pool
 
 POOLS = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/ipam-system/ippools"
@@ -29,7 +29,11 @@ class Pool:
         self._api.create(POOLS, body)
 
     def patch(self, operations: list[dict[str, Any]]) -> int:
-        return self._api.exchange("PATCH", f"{POOLS}/{NAME}", operations).status
+        try:
+            self._api.patch(f"{POOLS}/{NAME}", operations)
+        except ApiError as error:
+            return error.status
+        return 200
 
     def mark(self, name: str) -> None:
         assert self.patch([{"op": "add", "path": f"/spec/{name}", "value": True}]) == 200
