@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hack.cluster.api import Api
 from hack.cluster.clean import remove_objects
 from hack.cluster.server import Cluster
+from tests.faults.proxy import Proxy
 
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile(
@@ -60,3 +61,10 @@ def own_cluster() -> Iterator[Cluster]:
     """A server of this test alone, to be stopped, compacted or loaded."""
     with Cluster.start() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def proxy(cluster: Cluster) -> Iterator[Proxy]:
+    """A fault proxy before the session's server, without any fault injected yet."""
+    with Proxy(cluster) as proxy:
+        yield proxy

@@ -11,7 +11,7 @@ import select
 import ssl
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -132,7 +132,11 @@ class Api:
         answer = self.exchange(method, path, body, headers=headers, seconds=seconds)
         if answer.status >= 400:
             raise _failure(answer)
-        return answer.json()
+        try:
+            return answer.json()
+        except ValueError as error:
+            # http.client takes a connection that ends inside the headers for a whole reply.
+            raise ConnectionError(f"{method} {path}: {error}") from error
 
     def get(self, path: str) -> JsonObject:
         """Read one object, or a whole list object."""
@@ -196,21 +200,10 @@ class Api:
             response = connection.getresponse()
             if response.status >= 400:
                 raise _failure(Answer(response.status, {}, response.read()))
-            while True:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise TimeoutError(f"watching {path}: {seconds} s have passed")
-                if connection.sock is not None:
-                    connection.sock.settimeout(left)
-                line = response.readline()
-                if not line:
-                    return
+            for line in self._lines(connection, response, path, deadline):
                 event: JsonObject = json.loads(line)
                 if event["type"] == "ERROR":
-                    status = event["object"]
-                    raise ApiError(
-                        status["code"], status.get("reason", ""), status.get("message", "")
-                    )
+                    raise _refused(event["object"])
                 yield event
         finally:
             connection.close()
@@ -258,6 +251,30 @@ class Api:
                     f"waited {seconds} s in vain for {path}, which has now: {shown:.3000}"
                 ) from None
 
+    def _lines(
+        self,
+        connection: http.client.HTTPSConnection,
+        response: http.client.HTTPResponse,
+        path: str,
+        deadline: float,
+    ) -> Iterator[bytes]:
+        rest = b""
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"watching {path}: the time is over")
+            if connection.sock is not None:
+                connection.sock.settimeout(left)
+            try:
+                # Not readline: that takes a cut connection for the end of the stream.
+                piece = response.read1(1 << 16)
+            except http.client.HTTPException as error:
+                raise ConnectionError(f"watching {path}: cut inside the stream") from error
+            if not piece:
+                return
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from lines
+
     def _connection(self) -> http.client.HTTPSConnection:
         while True:
             with self._lock:
@@ -300,7 +317,10 @@ def _key(item: JsonObject) -> tuple[str, str]:
 
 def _failure(answer: Answer) -> ApiError:
     try:
-        status = answer.json()
+        return _refused({"code": answer.status, **answer.json()})
     except ValueError:
         return ApiError(answer.status, "", answer.body.decode(errors="replace")[:500])
-    return ApiError(answer.status, status.get("reason", ""), status.get("message", ""))
+
+
+def _refused(status: JsonObject) -> ApiError:
+    return ApiError(status["code"], status.get("reason", ""), status.get("message", ""))

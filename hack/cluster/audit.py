@@ -58,7 +58,9 @@ class AuditLog:
         self._offset = 0
         self._order: list[str] = []
         self._requests: dict[str, Request] = {}
+        # Without an outcome yet, and watches whose stream still runs.
         self._open: set[str] = set()
+        self._streaming: set[str] = set()
         self._markers: dict[str, int] = {}
 
     def mark(self) -> int:
@@ -72,17 +74,21 @@ class AuditLog:
             self._read()
             return self._markers.pop(token)
 
-    def entries(self, since: int, until: int | None = None) -> list[Request]:
+    def entries(
+        self, since: int, until: int | None = None, *, ended: bool = False
+    ) -> list[Request]:
         """Return the requests received between two points, in order, all with their outcome.
 
-        Without `until`, up to now. Raises TimeoutError naming the requests that stay unanswered.
+        Without `until`, up to now. ended: wait also for the end of watches, which are otherwise
+        settled when their stream begins. Raises TimeoutError naming the requests that stay open.
         """
         end = self.mark() if until is None else until
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
             with self._lock:
                 self._read()
-                waiting = [key for key in self._open if since < self._requests[key].position < end]
+                pending = self._open | self._streaming if ended else self._open
+                waiting = [key for key in pending if since < self._requests[key].position < end]
                 if not waiting:
                     found = (self._requests[key] for key in self._order)
                     return [request for request in found if since < request.position < end]
@@ -103,6 +109,7 @@ class AuditLog:
         with self._lock:
             self._read()
             self._open.clear()
+            self._streaming.clear()
             if self.path.exists() and self.path.stat().st_size > self._offset:
                 # The next server appends: a half-written line would spoil its first one.
                 with self.path.open("r+b") as file:
@@ -136,6 +143,10 @@ class AuditLog:
         if key in self._open and (settled or refused):
             self._open.discard(key)
             self._requests[key] = replace(self._requests[key], code=_code(event))
+            if stage == "ResponseStarted" and not refused:
+                self._streaming.add(key)
+        elif stage in ("ResponseComplete", "Panic"):
+            self._streaming.discard(key)
 
 
 def _code(event: dict[str, Any]) -> int:

@@ -108,7 +108,12 @@ def _go_build(
 ) -> None:
     command = [go, "build", "-v", "-trimpath", "-ldflags", flags, "-o", str(target), package]
     # Our module alone decides what is built, wherever the checkout lies.
-    own = {**environ, "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+    flags_of_user = environ.get("GOFLAGS", "")
+    own = {
+        **environ,
+        "GOWORK": "off",
+        "GOFLAGS": f"{flags_of_user} -mod=readonly -buildvcs=false".strip(),
+    }
     begin = time.monotonic()
     process = subprocess.Popen(
         command, cwd=MODULE, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
