@@ -15,7 +15,18 @@ KEYS = [
     *("kubernetes", "configuration_path", "log_file", "log_level", "node_slice_max"),
     *("node_slice_cooldown", "address_cooldown", "hints_dir", "wait_seconds", "standalone"),
     *("add_deadline_seconds", "del_deadline_seconds", "overlap_reservations", "etcd_host"),
-    *("kubeconfig", "dst", "gw", "mtu", "address", "nameservers", "search", "rangeStart"),
+    *(
+        "kubeconfig",
+        "dst",
+        "gw",
+        "mtu",
+        "address",
+        "nameservers",
+        "search",
+        "rangeStart",
+        "etcd_\ud800",
+        "\x1b",
+    ),
 ]
 TEXTS = st.sampled_from(
     [
@@ -64,8 +75,15 @@ def assert_usable(conf: netconf.NetConf) -> None:
         assert network.gateway == "" or (":" in network.gateway) == (network.range.version == 6)
     assert conf.wait_seconds >= 0
     assert conf.add_deadline_seconds > 0
-    for path in (conf.kubeconfig, conf.hints_dir):
-        path.encode()
+    texts = (
+        conf.name,
+        conf.kubeconfig,
+        conf.hints_dir,
+        conf.log_file,
+        *conf.ignored,
+        *conf.unknown,
+    )
+    assert all(text.isprintable() for text in texts)
 
 
 def assert_says_what_is_wrong(error: netconf.ConfigError) -> None:

@@ -214,22 +214,28 @@ def _read(config: object, defaults: object, fallback_name: str, *, strict: bool)
     conf.log_level = section.get("log_level", checks.log_level, "")
     section.get("configuration_path", checks.text, "")
     conf.networks = read_networks(section, conf.name, network_name, size) if certain else ()
-    present = sorted({str(key) for key in (*ipam, *flat)})
-    conf.ignored = tuple(k for k in present if k in _IGNORED or k.startswith("etcd_"))
-    conf.unknown = _unknown(ipam)
+    conf.ignored = _printable(sorted({key for key in (*ipam, *flat) if _is_ignored(key)}))
+    conf.unknown = _printable(_unknown(ipam))
     conf.problems = tuple(section.problems)
     return conf
 
 
-def _unknown(ipam: dict[str, Any]) -> tuple[str, ...]:
-    unknown = [
-        str(k) for k in ipam if k not in _KNOWN and k not in _IGNORED and str(k)[:5] != "etcd_"
-    ]
+def _is_ignored(key: str) -> bool:
+    return key in _IGNORED or key.startswith("etcd_")
+
+
+def _unknown(ipam: dict[str, Any]) -> list[str]:
+    unknown = [key for key in ipam if key not in _KNOWN and not _is_ignored(key)]
     more = ipam.get("ipRanges")
     if more and not ipam.get("range"):
         # They belong to a top-level range; beside ipRanges alone they have no effect.
-        unknown += [k for k in ("range_start", "range_end", "exclude") if ipam.get(k)]
+        unknown += [key for key in ("range_start", "range_end", "exclude") if ipam.get(key)]
     for index, entry in enumerate(more if isinstance(more, list) else []):
         if isinstance(entry, dict):
-            unknown += [f"ipRanges[{index}].{k}" for k in entry if k not in RANGE_KEYS]
-    return tuple(unknown)
+            unknown += [f"ipRanges[{index}].{key}" for key in entry if key not in RANGE_KEYS]
+    return unknown
+
+
+def _printable(keys: list[str]) -> tuple[str, ...]:
+    # Keys are as wild as values: JSON can even spell what UTF-8 cannot.
+    return tuple(checks.show(key)[1:-1] for key in keys)
