@@ -10,6 +10,7 @@ import ast
 import marshal
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -39,25 +40,44 @@ except Exception as error:
     posix._exit(1)
 """
 
-# Runs first inside the blob: a finder for the modules, each unmarshalled when it is imported.
+# Runs first inside the blob. The import system's own way costs several times what running a small
+# module does, so what a module imports at its top is put in place before it runs; only imports
+# inside functions come by the finder. Packages keep a path for the latter.
 _LOADER = """\
 import sys, marshal
 Spec = type(sys.__spec__)
-class Loader:
-    __slots__ = ()
+Module = type(sys)
+loaded = sys.modules
+def load(name):
+    parent, _, leaf = name.rpartition(".")
+    if parent and parent not in loaded:
+        load(parent)
+    module = loaded[name] = Module(name)
+    if parent:
+        setattr(loaded[parent], leaf, module)
+    run(module, name)
+def run(module, name):
+    path, needs, code = modules[name]
+    if path is not None:
+        module.__path__ = path
+    for need in needs:
+        if need not in loaded:
+            load(need)
+    exec(marshal.loads(code), module.__dict__)
+class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
         if name in modules:
-            return Spec(name, Loader, is_package=name in packages)
+            return Spec(name, Finder, is_package=modules[name][0] is not None)
     @staticmethod
     def create_module(spec):
         return None
     @staticmethod
     def exec_module(module):
-        exec(marshal.loads(modules[module.__name__]), module.__dict__)
-sys.meta_path.insert(0, Loader)
-from cni.main import main
-main(start)
+        run(module, module.__name__)
+sys.meta_path.insert(0, Finder)
+load("cni.main")
+loaded["cni.main"].main(start)
 """
 
 
@@ -70,7 +90,8 @@ def sources() -> dict[str, Path]:
         path = _file(name)
         if path is not None and name not in found:
             found[name] = path
-            waiting += [name.rpartition(".")[0], *_imports(path)]
+            tree = ast.parse(path.read_bytes())
+            waiting += [name.rpartition(".")[0], *_imports(ast.walk(tree))]
     return dict(sorted(found.items()))
 
 
@@ -80,9 +101,9 @@ def _file(name: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _imports(path: Path) -> list[str]:
+def _imports(body: Iterable[ast.AST]) -> list[str]:
     names = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in body:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -90,17 +111,45 @@ def _imports(path: Path) -> list[str]:
     return names
 
 
+class _Bare(ast.NodeTransformer):
+    """Drops what only readers and type checkers need, down to the module __future__."""
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom | None:
+        return None if node.module == "__future__" else node
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return node.orelse
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        self.generic_visit(node)
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+
 def blob() -> bytes:
     """Return all modules as one marshalled code object that starts the shim."""
     modules = {}
     files = sources()
     for name, path in files.items():
+        tree = _Bare().visit(ast.parse(path.read_bytes()))
+        needs = [need for need in _imports(tree.body) if need in files and need != name]
         # Relative names, so that builds are alike on all machines; no docstrings, no asserts.
         shown = str(path.relative_to(_ROOT))
-        code = compile(path.read_bytes(), shown, "exec", dont_inherit=True, optimize=2)
-        modules[name] = marshal.dumps(code)
-    packages = tuple(name for name, path in files.items() if path.stem == "__init__")
-    text = f"packages = {packages!r}\nmodules = {modules!r}\n{_LOADER}"
+        code = compile(tree, shown, "exec", dont_inherit=True, optimize=2)
+        package: list[str] | None = [] if path.stem == "__init__" else None
+        modules[name] = (package, tuple(dict.fromkeys(needs)), marshal.dumps(code))
+    text = f"modules = {modules!r}\n{_LOADER}"
     return marshal.dumps(compile(text, "launcher", "exec", dont_inherit=True, optimize=2))
 
 
