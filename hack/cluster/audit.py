@@ -107,10 +107,12 @@ class AuditLog:
     def server_killed(self) -> None:
         """Settle what a killed server left: no outcome will come for its open requests."""
         with self._lock:
+            if not self.path.exists():
+                return
             self._read()
             self._open.clear()
             self._streaming.clear()
-            if self.path.exists() and self.path.stat().st_size > self._offset:
+            if self.path.stat().st_size > self._offset:
                 # The next server appends: a half-written line would spoil its first one.
                 with self.path.open("r+b") as file:
                     file.truncate(self._offset)
