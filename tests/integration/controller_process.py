@@ -148,13 +148,66 @@ def table(api: Api, name: str = "blue") -> dict[str, Any] | None:
     return find(api, f"{TABLES}/{name}")
 
 
-def holders(api: Api, name: str = "blue") -> dict[str, tuple[str, str]]:
-    """Slice -> (node, state), as the table has it; empty without a table."""
-    found = table(api, name) or {}
+Holders = dict[str, tuple[str, str]]
+
+
+def holders_of(found: dict[str, Any] | None) -> Holders:
+    """Slice -> (node, state), as a table object has it; empty without a table."""
     return {
         entry["sliceRange"]: (entry["nodeName"], entry.get("state", "Active"))
-        for entry in found.get("status", {}).get("allocations", [])
+        for entry in (found or {}).get("status", {}).get("allocations", [])
     }
+
+
+def holders(api: Api, name: str = "blue") -> Holders:
+    return holders_of(table(api, name))
+
+
+def nodes_of(held: Holders) -> dict[str, str]:
+    """Node -> its active slice."""
+    return {node: cidr for cidr, (node, state) in held.items() if state == "Active"}
+
+
+def wait_table(
+    api: Api, condition: Callable[[Holders], bool], name: str = "blue", seconds: float = LIMIT
+) -> Holders:
+    """Wait until the table's holders fulfil a condition; no table counts as no holders."""
+
+    def of(items: list[dict[str, Any]]) -> Holders:
+        return holders_of(next((i for i in items if i["metadata"]["name"] == name), None))
+
+    return of(api.wait_for(TABLES, lambda items: condition(of(items)), seconds=seconds))
+
+
+def wait_gone(api: Api, path: str, name: str) -> None:
+    """Wait until an object is deleted."""
+    api.wait_for(path, lambda items: not items, fieldSelector=f"metadata.name={name}")
+
+
+def wait_open(api: Api, names: set[str], seconds: float = LIMIT) -> dict[str, dict[str, Any]]:
+    """Wait until exactly these pools are open; returns all pools."""
+
+    def is_open(item: dict[str, Any]) -> bool:
+        return not item["spec"].get("closed")
+
+    items = api.wait_for(
+        POOLS,
+        lambda found: {i["metadata"]["name"] for i in found if is_open(i)} == names,
+        seconds=seconds,
+    )
+    return {item["metadata"]["name"]: item for item in items}
+
+
+def wait_events(
+    api: Api, reason: str, count: int, namespace: str = "tenant"
+) -> list[dict[str, Any]]:
+    """Wait until there are so many events of a reason."""
+    path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+
+    def of(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [item for item in items if item["reason"] == reason]
+
+    return of(api.wait_for(path, lambda items: len(of(items)) >= count))
 
 
 def pools(api: Api) -> dict[str, dict[str, Any]]:
