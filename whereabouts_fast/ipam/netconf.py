@@ -31,7 +31,7 @@ __all__ = [
 IPAM_TYPE = "whereabouts"
 OLDEST_CNI_VERSION = "0.1.0"  # what an absent cniVersion means (CNI specification, section 1)
 
-_KNOWN = RANGE_KEYS | frozenset(
+KNOWN_KEYS = RANGE_KEYS | frozenset(
     [
         "type",
         "ipRanges",
@@ -57,7 +57,7 @@ _KNOWN = RANGE_KEYS | frozenset(
         "overlap_reservations",
     ]
 )
-_IGNORED = frozenset(
+IGNORED_KEYS = frozenset(
     [
         "leader_lease_duration",
         "leader_renew_deadline",
@@ -221,11 +221,11 @@ def _read(config: object, defaults: object, fallback_name: str, *, strict: bool)
 
 
 def _is_ignored(key: str) -> bool:
-    return key in _IGNORED or key.startswith("etcd_")
+    return key in IGNORED_KEYS or key.startswith("etcd_")
 
 
 def _unknown(ipam: dict[str, Any]) -> list[str]:
-    unknown = [key for key in ipam if key not in _KNOWN and not _is_ignored(key)]
+    unknown = [key for key in ipam if key not in KNOWN_KEYS and not _is_ignored(key)]
     more = ipam.get("ipRanges")
     if more and not ipam.get("range"):
         # They belong to a top-level range; beside ipRanges alone they have no effect.

@@ -1,0 +1,107 @@
+"""docs/reference/interfaces.md says what the code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cni import errors, protocol
+from cni import version as shim_version
+from whereabouts_fast import settings
+from whereabouts_fast.controller import announce, claims, process, tables
+from whereabouts_fast.ipam import naming, netconf
+from whereabouts_fast.observability.metrics import Metrics
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/reference/interfaces.md").read_text(encoding="utf-8")
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table rows between a heading and the next one, without back quotes."""
+    section = re.split(rf"^#+ {re.escape(heading)}$", PAGE, flags=re.MULTILINE)[1]
+    section = re.split(r"^#+ ", section, maxsplit=1, flags=re.MULTILINE)[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    body = [line for line in lines if not line.startswith("|---")][1:]
+    found = [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in body]
+    assert found, f"no table under {heading}"
+    return found
+
+
+def first(heading: str) -> set[str]:
+    return {row[0] for row in rows(heading)}
+
+
+def test_every_ipam_key_is_documented() -> None:
+    assert first("The ipam section") == netconf.KNOWN_KEYS
+    ignored = re.findall(r"Accepted and ignored: (.*)\.$", PAGE, flags=re.MULTILINE)[0]
+    assert set(re.findall(r"`(\w+)`", ignored)) == netconf.IGNORED_KEYS
+
+
+def test_documented_defaults_are_those_of_the_parser() -> None:
+    ipam = {"type": "whereabouts", "range": "10.0.0.0/24", "node_slice_size": "/26"}
+    conf = netconf.parse({"name": "x", "ipam": ipam})
+    documented = {row[0]: row[1].split(",")[0].strip("`") for row in rows("The ipam section")}
+    for key in ("hints_dir", "overlap_reservations"):
+        assert documented[key] == getattr(conf, key)
+    for key in ("wait_seconds", "add_deadline_seconds", "del_deadline_seconds"):
+        assert float(documented[key]) == getattr(conf, key)
+    (network,) = conf.networks
+    assert int(documented["node_slice_max"]) == network.slice_max
+    assert float(documented["node_slice_cooldown"]) == network.slice_cooldown
+    assert float(documented["address_cooldown"]) == network.address_cooldown
+
+
+def test_every_flag_variable_and_default_is_documented() -> None:
+    documented = {row[0]: row[1:] for row in rows("The controller")}
+    described = settings.describe(settings.ControllerSettings).values()
+    assert set(documented) == {one.flag for one in described}
+    for one in described:
+        variable, default = documented[one.flag]
+        assert variable == one.variable
+        if one.default:
+            assert default == one.default
+
+
+def test_every_error_code_is_documented() -> None:
+    codes = {str(value) for name, value in vars(errors).items() if name.isupper()}
+    assert first("Error codes") == codes
+
+
+def test_names_and_user_agents_are_documented() -> None:
+    assert first("Labels and annotations") == {
+        value for name, value in vars(naming).items() if name.startswith(("LABEL_", "ANNOTATION_"))
+    }
+    product = shim_version.USER_AGENT.split("/")[0]
+    assert f"`{product}/<version>`" in PAGE
+    assert f"| Lease | `{process.LEASE}` |" in PAGE
+    versions = re.findall(r"\| CNI versions \| (.*) \|", PAGE)[0]
+    assert tuple(re.findall(r"`([\d.]+)`", versions)) == protocol.VERSIONS
+
+
+def test_events_and_conditions_are_documented() -> None:
+    reasons = {announce.ASSIGNED, announce.RECLAIMED, announce.EXHAUSTED}
+    reasons |= {claims.INVALID, claims.CONFLICTING, claims.OVERLAPPING}
+    assert first("Events") == reasons
+    conditions = {tables.READY, tables.EXHAUSTED, tables.CONSISTENT}
+    assert first("Conditions of a NodeSlicePool") == conditions
+
+
+def test_every_metric_is_documented_with_its_type() -> None:
+    documented = {row[0]: row[1] for row in rows("Metrics")}
+    registry = Metrics().registry
+    names = {
+        family.name + ("_total" if family.type == "counter" else ""): family.type
+        for family in registry.collect()
+        if not family.name.startswith("process_")
+    }
+    assert documented == names
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "charts/whereabouts-fast/crds").glob("*.yaml")))
+def test_kinds_and_short_names_are_documented(path: Path) -> None:
+    names = yaml.safe_load(path.read_text())["spec"]["names"]
+    row = next(row for row in rows("Objects") if row[0] == names["kind"])
+    assert row[1:3] == [names["plural"], names["shortNames"][0]]
