@@ -5,18 +5,15 @@ It shares no code with the product's client, so that a test never checks that cl
 
 from __future__ import annotations
 
-import http.client
 import json
-import select
-import ssl
-import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
+
+from hack.cluster.connections import Answer, Connections
 
 JsonObject = dict[str, Any]
 JsonObjects = list[JsonObject]
@@ -35,22 +32,6 @@ class ApiError(Exception):
         self.message = message
 
 
-@dataclass(frozen=True)
-class Answer:
-    """One reply as it came: status, headers with lower-case names, body."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    def json(self) -> JsonObject:
-        """Decode the body; raises ValueError when it is not a JSON object."""
-        value = json.loads(self.body)
-        if not isinstance(value, dict):
-            raise ValueError(f"expected a JSON object, got {value!r:.200}")
-        return value
-
-
 class Api:
     """Requests with a bearer token over kept connections; safe to share between threads.
 
@@ -60,14 +41,8 @@ class Api:
     def __init__(
         self, server: str, ca_file: Path | str, token: str, *, user_agent: str = USER_AGENT
     ) -> None:
-        address = urlsplit(server)
-        if address.scheme != "https" or not address.hostname or not address.port:
-            raise ValueError(f"server {server!r} is not of the form https://host:port: correct it")
-        self._host, self._port = address.hostname, address.port
-        self._tls = ssl.create_default_context(cafile=str(ca_file))
-        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": user_agent}
-        self._idle: list[http.client.HTTPSConnection] = []
-        self._lock = threading.Lock()
+        headers = {"Authorization": f"Bearer {token}", "User-Agent": user_agent}
+        self._connections = Connections(server, ca_file, headers)
 
     def __enter__(self) -> Api:
         return self
@@ -82,10 +57,7 @@ class Api:
 
     def close(self) -> None:
         """Close the idle connections; the client may still be used."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self._connections.close()
 
     def exchange(
         self,
@@ -97,27 +69,7 @@ class Api:
         seconds: float = _REQUEST_SECONDS,
     ) -> Answer:
         """Send one request and return the reply, whatever its status. Raises OSError."""
-        connection = self._connection()
-        try:
-            self._send(connection, method, path, body, headers, seconds)
-            response = connection.getresponse()
-            answer = Answer(
-                response.status,
-                {name.lower(): value for name, value in response.getheaders()},
-                response.read(),
-            )
-        except http.client.HTTPException as error:
-            connection.close()
-            raise ConnectionError(f"{method} {path}: {error!r}") from error
-        except BaseException:
-            connection.close()
-            raise
-        if response.will_close:
-            connection.close()
-        else:
-            with self._lock:
-                self._idle.append(connection)
-        return answer
+        return self._connections.exchange(method, path, body, headers or {}, seconds)
 
     def request(
         self,
@@ -193,20 +145,14 @@ class Api:
         Raises ApiError for an ERROR event, TimeoutError after `seconds`, OSError.
         """
         query = {"watch": "true", "timeoutSeconds": str(int(seconds) + 1), **parameters}
-        deadline = time.monotonic() + seconds
-        connection = http.client.HTTPSConnection(self._host, self._port, context=self._tls)
-        try:
-            self._send(connection, "GET", _with_query(path, query), None, None, seconds)
-            response = connection.getresponse()
-            if response.status >= 400:
-                raise _failure(Answer(response.status, {}, response.read()))
-            for line in self._lines(connection, response, path, deadline):
+        with self._connections.stream(_with_query(path, query), seconds) as (status, lines):
+            if status >= 400:
+                raise _failure(Answer(status, {}, b"\n".join(lines)))
+            for line in lines:
                 event: JsonObject = json.loads(line)
                 if event["type"] == "ERROR":
                     raise _refused(event["object"])
                 yield event
-        finally:
-            connection.close()
 
     def wait_for(
         self,
@@ -250,58 +196,6 @@ class Api:
                 raise TimeoutError(
                     f"waited {seconds} s in vain for {path}, which has now: {shown:.3000}"
                 ) from None
-
-    def _lines(
-        self,
-        connection: http.client.HTTPSConnection,
-        response: http.client.HTTPResponse,
-        path: str,
-        deadline: float,
-    ) -> Iterator[bytes]:
-        rest = b""
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError(f"watching {path}: the time is over")
-            if connection.sock is not None:
-                connection.sock.settimeout(left)
-            try:
-                # Not readline: that takes a cut connection for the end of the stream.
-                piece = response.read1(1 << 16)
-            except http.client.HTTPException as error:
-                raise ConnectionError(f"watching {path}: cut inside the stream") from error
-            if not piece:
-                return
-            *lines, rest = (rest + piece).split(b"\n")
-            yield from lines
-
-    def _connection(self) -> http.client.HTTPSConnection:
-        while True:
-            with self._lock:
-                connection = self._idle.pop() if self._idle else None
-            if connection is None:
-                return http.client.HTTPSConnection(self._host, self._port, context=self._tls)
-            # An idle connection with something to read was ended by the server, which may have
-            # been restarted: a write on it would fail without telling whether it arrived.
-            if connection.sock and not select.select([connection.sock], [], [], 0)[0]:
-                return connection
-            connection.close()
-
-    def _send(
-        self,
-        connection: http.client.HTTPSConnection,
-        method: str,
-        path: str,
-        body: object,
-        headers: Mapping[str, str] | None,
-        seconds: float,
-    ) -> None:
-        connection.timeout = seconds
-        if connection.sock is not None:
-            connection.sock.settimeout(seconds)
-        content = None if body is None else json.dumps(body).encode()
-        kind = {} if body is None else {"Content-Type": "application/json"}
-        connection.request(method, path, content, {**self._headers, **kind, **(headers or {})})
 
 
 def _with_query(path: str, parameters: Mapping[str, str]) -> str:

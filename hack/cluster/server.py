@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import signal
@@ -23,6 +24,8 @@ from hack.cluster.tools import Tools, find_or_build
 
 NAMESPACES = ("default", SYSTEM_NAMESPACE, "tenant")
 _READY_SECONDS = 60.0
+# Outside the API server's keys; base64, as etcd's gateway wants it.
+_COMPACTION_KEY = base64.b64encode(b"/compaction").decode()
 
 
 class ClusterError(Exception):
@@ -177,14 +180,17 @@ class Cluster:
                 )
 
     def compact(self) -> int:
-        """Compact etcd up to its present revision, which is returned.
+        """Have etcd forget its history: each resourceVersion given out so far becomes too old.
 
-        The API server answers a watch from an older resourceVersion with 410 as soon as its own
-        watch cache does not reach back that far either: after a restart, or with the flag
-        `--watch-cache=false`.
+        Returns the revision compacted to. The API server answers a watch from such a version with
+        410 as soon as its own watch cache does not reach back that far either: after a restart, or
+        with the flag `--watch-cache=false`.
         """
-        first = self._etcd_call("/v3/kv/range", {"key": "AA==", "limit": 1})
-        revision = int(first["header"]["revision"])
+        # A watch from version v starts at revision v + 1, and etcd refuses what lies *below* the
+        # compacted revision: that has to be two ahead of the last version anybody may hold.
+        for _ in range(2):
+            put = self._etcd_call("/v3/kv/put", {"key": _COMPACTION_KEY, "value": ""})
+        revision = int(put["header"]["revision"])
         self._etcd_call("/v3/kv/compaction", {"revision": revision, "physical": True})
         return revision
 
