@@ -24,6 +24,8 @@ class _OutputLost(Exception):  # noqa: N818 - nobody is there to be told
 def run(start: float) -> int:
     """Serve one call; `start` is the monotonic moment of the process's first statement."""
     gc.disable()
+    if not _streams_open():
+        return 1
     parent = posix.getppid()
     # A runtime that is gone shows as a failed write, after which there is something to undo.
     _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)
@@ -62,6 +64,21 @@ def run(start: float) -> int:
     except _OutputLost:
         pass
     return 1
+
+
+def _streams_open() -> bool:
+    """Fill the places of closed standard streams; False when there is no output to answer on.
+
+    Otherwise the next file or connection would get that number, and our answer.
+    """
+    answerable = True
+    for fd in (0, 1, 2):
+        try:
+            posix.fstat(fd)
+        except OSError:
+            posix.open("/dev/null", posix.O_RDWR)
+            answerable = answerable and fd != 1
+    return answerable
 
 
 def _read_input() -> bytes:

@@ -127,7 +127,8 @@ def delete(request: Request, environ: dict[str, str], start: float, parent: int)
         return
     # The address may have been given under a configuration that was changed since.
     others = hints.holders(conf.hints_dir, request.container_id, request.ifname, request.name)
-    if [Detach(call, identity).by_hint() for identity in others]:
+    moved = [Detach(call, identity).by_hint() for identity in others]
+    if any(moved):
         return
     placed = [
         Detach(call, network.identity).by_table(network)

@@ -149,7 +149,8 @@ class World:
     def requests(self) -> Counter[tuple[str, str, int]]:
         """The shim's requests since the last `forget_requests`: (verb, resource, code) -> count."""
         counted: Counter[tuple[str, str, int]] = Counter()
-        for (agent, *key), count in self.cluster.audit.counts(self._audit_from).items():
+        for (agent, *rest), count in self.cluster.audit.counts(self._audit_from).items():
             if agent == AGENT:
-                counted[(key[0], key[1], key[2])] += count
+                verb, resource, code = rest
+                counted[str(verb), str(resource), int(str(code))] += count
         return counted

@@ -1,0 +1,255 @@
+"""The built shim as a process: what it imports, where it may live, how it answers misuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cni.build import build, interpreter, launcher
+from tests.shim.world import World, config, pod
+
+DIET = {"posix", "sys", "gc", "time", "_json", "_socket", "_ssl", "binascii", "fcntl"}
+STAND_INS = {"json.decoder"}
+ENVIRONMENT = {
+    "CNI_COMMAND": "ADD",
+    "CNI_CONTAINERID": "c1",
+    "CNI_NETNS": "/var/run/netns/none",
+    "CNI_IFNAME": "net1",
+}
+
+# Runs the launcher as the kernel would, and writes the modules down where it leaves the process.
+OBSERVED = """
+import posix, sys
+def leave(code, leave=posix._exit):
+    fd = posix.open({out!r}, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC)
+    posix.write(fd, "\\n".join(sys.modules).encode())
+    leave(code)
+posix._exit = leave
+__file__ = {launcher!r}
+exec(compile(open(__file__).read(), __file__, "exec"))
+"""
+
+
+def run(
+    shim: Path, stdin: str | bytes = "", stdout: int = subprocess.PIPE, /, **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [shim],
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env={**ENVIRONMENT, **environment},
+        timeout=60,
+        check=False,
+    )
+
+
+def error(done: subprocess.CompletedProcess[bytes]) -> dict[str, Any]:
+    assert done.returncode == 1
+    assert done.stderr == b""
+    value: dict[str, Any] = json.loads(done.stdout)
+    return value
+
+
+def modules_of_bare_interpreter() -> set[str]:
+    listing = "import sys; print('\\n'.join(sys.modules))"
+    command = [str(interpreter()), "-I", "-S", "-E", "-c", listing]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.mark.parametrize("verb", ["ADD", "DEL", "VERSION", "misuse"])
+def test_the_shim_imports_only_what_its_diet_allows(
+    world: World, tmp_path: Path, verb: str
+) -> None:
+    world.slices("n1")
+    out, wrapper = tmp_path / "modules", tmp_path / "observed"
+    program = OBSERVED.format(out=str(out), launcher=str(world.shim))
+    (tmp_path / "program").write_text(program)
+    wrapper.write_text(f'#!/bin/sh\nexec {interpreter()} -I -S -E -c "$(cat {tmp_path}/program)"\n')
+    wrapper.chmod(0o755)
+    node, one = world.node("n1"), pod()
+    node.add(one, config())
+    node.shim = wrapper
+    outcome = node.call(verb, one if verb == "DEL" else pod(), config())
+    assert outcome.code == (1 if verb == "misuse" else 0), outcome
+    loaded = set(out.read_text().split()) - modules_of_bare_interpreter()
+    own = {name for name in loaded if name.partition(".")[0] in ("cni", "whereabouts_fast")}
+    assert "cni.build" not in own
+    assert loaded - own <= DIET | STAND_INS
+    if verb in ("VERSION", "misuse"):
+        assert "_ssl" not in loaded
+        assert not any(name.startswith("whereabouts_fast") for name in loaded)
+
+
+def test_the_folder_may_be_moved_and_linked_to(shim: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere with a blank"
+    shutil.copytree(shim.parent, moved)
+    link = tmp_path / "whereabouts"
+    link.symlink_to(moved / "whereabouts")
+    second = tmp_path / "again"
+    second.symlink_to("whereabouts")
+    for path in (moved / "whereabouts", link, second):
+        assert json.loads(run(path, "{}", CNI_COMMAND="VERSION").stdout)["supportedVersions"]
+
+
+def test_an_interpreter_whose_path_the_kernel_cannot_take_is_started_by_the_shell(
+    tmp_path: Path,
+) -> None:
+    long = tmp_path / ("deep " + "x" * 120)
+    long.mkdir()
+    python = long / "python"
+    python.write_text(f'#!/bin/sh\nexec {interpreter()} "$@"\n')
+    python.chmod(0o755)
+    assert launcher(python).startswith(b"#!/bin/sh\n")
+    built = build(tmp_path / "built", python)
+    assert json.loads(run(built, "{}", CNI_COMMAND="VERSION").stdout)["cniVersion"] == "1.1.0"
+
+
+def test_two_builds_are_alike(tmp_path: Path) -> None:
+    first, second = build(tmp_path / "1"), build(tmp_path / "2")
+    for path in first.parent.iterdir():
+        assert path.read_bytes() == (second.parent / path.name).read_bytes()
+
+
+def test_bytecode_of_another_interpreter_is_a_cni_error(shim: Path, tmp_path: Path) -> None:
+    shutil.copy(shim, tmp_path / "whereabouts")
+    done = run(tmp_path / "whereabouts", "{}", CNI_COMMAND="VERSION")
+    assert done.returncode == 1
+    assert "build it again" in json.loads(done.stdout)["details"]
+
+
+@pytest.mark.parametrize(
+    ("stdin", "shown"),
+    [("{}", "1.1.0"), ('{"cniVersion":"0.4.0"}', "0.4.0"), ("nonsense", "1.1.0"), ("", "1.1.0")],
+)
+def test_version_ignores_bad_input_and_knows_all_seven(shim: Path, stdin: str, shown: str) -> None:
+    answer = json.loads(run(shim, stdin, CNI_COMMAND="VERSION").stdout)
+    assert answer["cniVersion"] == shown
+    assert len(answer["supportedVersions"]) == 7
+
+
+def text(**changes: Any) -> str:
+    whole = config()
+    whole["ipam"].update(changes.pop("ipam", {}))
+    whole.update(changes)
+    return json.dumps({key: value for key, value in whole.items() if value is not None})
+
+
+MISUSE: dict[str, tuple[dict[str, str], str, int, str]] = {
+    "no command": ({"CNI_COMMAND": ""}, text(), 4, "CNI_COMMAND"),
+    "unknown command": ({"CNI_COMMAND": "FROB"}, text(), 4, '"FROB"'),
+    "not supported yet": ({"CNI_COMMAND": "CHECK"}, text(), 4, '"CHECK"'),
+    "two variables missing": (
+        {"CNI_NETNS": "", "CNI_IFNAME": ""},
+        text(),
+        4,
+        "CNI_NETNS, CNI_IFNAME",
+    ),
+    "container id": ({"CNI_CONTAINERID": "../x"}, text(), 4, "CNI_CONTAINERID"),
+    "long interface": ({"CNI_IFNAME": "x" * 16}, text(), 4, "CNI_IFNAME"),
+    "interface with a slash": ({"CNI_IFNAME": "a/b"}, text(), 4, "CNI_IFNAME"),
+    "unknown argument": ({"CNI_ARGS": "FOO=1"}, text(), 4, "FOO"),
+    "argument without value": ({"CNI_ARGS": "FOO"}, text(), 4, '"FOO"'),
+    "not json": ({}, "nonsense", 6, "standard input"),
+    "not utf-8": ({}, "\udcff", 6, "standard input"),
+    "empty": ({}, "", 6, "standard input"),
+    "not an object": ({}, "[]", 6, "standard input"),
+    "deeply nested": ({}, "[" * 100000, 6, "standard input"),
+    "version": ({}, text(cniVersion="2.0.0"), 1, '"2.0.0"'),
+    "no name": ({}, text(name=None), 7, "name"),
+    "bad name": ({}, text(name="a b"), 7, '"a b"'),
+    "no range": ({}, text(ipam={"range": None}), 7, "range"),
+    "bad range": ({}, text(ipam={"range": "10.0.0.0/99"}), 7, "10.0.0.0/99"),
+    "bad size": ({}, text(ipam={"node_slice_size": "/8"}), 7, "/8"),
+    "several ranges": ({}, text(ipam={"ipRanges": [{"range": "10.5.0.0/16"}]}), 2, "ipRanges"),
+    "classic mode": ({}, text(ipam={"node_slice_size": None}), 2, "node_slice_size"),
+    "fixed address": ({"CNI_ARGS": "IP=10.40.0.9"}, text(), 2, "CNI_ARGS IP"),
+    "fixed address of the runtime": ({}, text(runtimeConfig={"ips": ["10.40.0.9"]}), 2, "ips"),
+    "reservations": ({}, text(ipam={"overlap_reservations": "always"}), 2, "reservations"),
+    "no kubeconfig": (
+        {},
+        text(ipam={"kubernetes": {"kubeconfig": "/nonexistent/k"}}),
+        7,
+        "/nonexistent/k",
+    ),
+    "node name": ({"NODENAME": "No Name"}, text(), 7, '"No Name"'),
+}
+
+
+@pytest.mark.parametrize("how", MISUSE)
+def test_misuse_is_a_cni_error_that_names_what_is_wrong(shim: Path, how: str) -> None:
+    environment, stdin, code, named = MISUSE[how]
+    raw = stdin.encode("utf-8", "surrogateescape")
+    failure = error(run(shim, raw, **environment))
+    assert failure["code"] == code, failure
+    assert named in failure["msg"], failure
+    assert "\n" not in failure["msg"]
+
+
+def test_two_addresses_of_a_family_are_refused_before_anything_is_allocated(shim: Path) -> None:
+    extra = {"addresses": [{"address": "10.1.2.3/24"}]}
+    failure = error(run(shim, text(cniVersion="0.2.0", ipam=extra)))
+    assert failure["code"] == 7
+    assert "0.2.0" in failure["msg"]
+
+
+def test_a_del_with_something_that_is_no_json_is_a_decoding_error(shim: Path) -> None:
+    """Case T35: the third input."""
+    assert error(run(shim, "nonsense", CNI_COMMAND="DEL"))["code"] == 6
+
+
+def test_a_closed_standard_output_is_no_crash(shim: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run(shim, "{}", writer, CNI_COMMAND="VERSION")
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "0.1.0": {"ip4": {"ip": "10.40.0.1/24", "gateway": "10.40.0.254", "routes": [{"dst": "0/0"}]}},
+    "0.3.0": {"ips": [{"version": "4", "address": "10.40.0.1/24", "gateway": "10.40.0.254"}]},
+    "1.0.0": {"ips": [{"address": "10.40.0.1/24", "gateway": "10.40.0.254"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "like"),
+    [
+        ("", "0.1.0"),
+        ("0.1.0", "0.1.0"),
+        ("0.2.0", "0.1.0"),
+        ("0.3.0", "0.3.0"),
+        ("0.3.1", "0.3.0"),
+        ("0.4.0", "0.3.0"),
+        ("1.0.0", "1.0.0"),
+        ("1.1.0", "1.0.0"),
+    ],
+)
+def test_a_result_has_the_shape_of_the_version_asked_for(
+    world: World, version: str, like: str
+) -> None:
+    world.slices("n1")
+    routes = [{"dst": "0.0.0.0/0", "mtu": 1400}, {"dst": "fd00::/8"}]
+    asked = config(gateway="10.40.0.254", routes=routes, dns={"nameservers": ["10.40.0.53"]})
+    asked["cniVersion"] = version
+    shown = routes if version == "1.1.0" else [{"dst": "0.0.0.0/0"}, {"dst": "fd00::/8"}]
+    expected = json.loads(json.dumps(SHAPES[like]))
+    if like == "0.1.0":
+        expected["ip4"]["routes"] = shown[:1]
+    else:
+        expected["routes"] = shown
+    expected["dns"] = {"nameservers": ["10.40.0.53"]}
+    expected["cniVersion"] = version or "0.1.0"
+    assert world.node("n1").add(pod(), asked).result == expected
+
+
+def test_an_empty_environment_is_an_error_and_no_traceback(shim: Path) -> None:
+    done = subprocess.run([shim], env={}, input=b"", capture_output=True, check=False)
+    assert error(done)["code"] == 4
