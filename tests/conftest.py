@@ -27,7 +27,10 @@ settings.register_profile(
 settings.register_profile(
     "long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+_profile = os.environ.get("HYPOTHESIS_PROFILE") or "dev"
+if _profile not in ("dev", "ci", "long"):
+    raise pytest.UsageError(f"HYPOTHESIS_PROFILE={_profile} is unknown: use dev, ci or long")
+settings.load_profile(_profile)
 
 
 @pytest.fixture(scope="session")

@@ -135,6 +135,8 @@ def apiserver_command(
         f"--etcd-certfile={pki / 'kube-apiserver.crt'}",
         f"--etcd-keyfile={pki / 'kube-apiserver.key'}",
         "--bind-address=127.0.0.1",
+        # Else the server looks for a default route, and a machine without one has no cluster.
+        "--advertise-address=127.0.0.1",
         f"--secure-port={port}",
         "--permit-port-sharing",
         f"--tls-cert-file={pki / 'kube-apiserver.crt'}",
