@@ -7,7 +7,6 @@ paused between two writes cannot open what another has dealt on meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from whereabouts_fast.controller.recent import Recent
 from whereabouts_fast.controller.units import Unit
@@ -64,11 +63,11 @@ class Pools:
 
     async def open(self, pool: PoolView) -> bool:
         """Open a closed pool, if it is still the same object; whether that was done."""
-        return await self._patch(pool, encoding.open_patch(pool.uid), closed=False)
+        return await self._patch(pool, encoding.open_patch(pool.uid))
 
     async def close(self, pool: PoolView) -> bool:
         """Close a pool, if it is still the same object; whether that was done."""
-        return await self._patch(pool, encoding.close_patch(pool.uid), closed=True)
+        return await self._patch(pool, encoding.close_patch(pool.uid))
 
     async def delete(self, pool: PoolView) -> None:
         """Delete a pool if it is still in the very state that was seen."""
@@ -136,12 +135,12 @@ class Pools:
             self._recent.end(read)
         return live
 
-    async def _patch(self, pool: PoolView, patch: list[dict[str, object]], *, closed: bool) -> bool:
+    async def _patch(self, pool: PoolView, patch: list[dict[str, object]]) -> bool:
         write = self._recent.begin(pool.key)
         try:
-            answer = await self._client.patch(
-                IPPOOLS, pool.namespace, pool.name, patch, metadata_only=True
-            )
+            # The whole object, not its metadata: addresses may have come that no cache has shown
+            # yet, and with the new version alone an empty-looking pool could be deleted.
+            answer = await self._client.patch(IPPOOLS, pool.namespace, pool.name, patch)
         except (NotFound, Invalid, Conflict):
             self._written("IPPool", "conflict")
             await self.look(pool.name)
@@ -150,8 +149,7 @@ class Pools:
             self._written("IPPool", "error")
             raise
         else:
-            version = answer["metadata"]["resourceVersion"]
-            self._recent.wrote(write, replace(pool, closed=closed, resource_version=version))
+            self._recent.wrote(write, decode_pool(answer))
             self._written("IPPool", "ok")
             return True
         finally:
