@@ -179,7 +179,10 @@ from whereabouts_fast.kube.lease import Elector
 
 async def work():
     print("leading", flush=True)
-    await asyncio.get_running_loop().create_future()
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        print("stopped", flush=True)
 
 async def main():
     async with Client.connect(sys.argv[1], "{AGENT}") as client:
@@ -189,27 +192,48 @@ asyncio.run(main())
 """
 
 
-async def test_a_killed_holder_is_succeeded_once_its_lease_has_run_out(
-    api: Api, client: Client, kubeconfig: Path
-) -> None:
+@asynccontextmanager
+async def holder_process(kubeconfig: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Another process that leads, and says so line by line on its standard output."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", HOLDER, str(kubeconfig), stdout=asyncio.subprocess.PIPE
     )
-    assert process.stdout is not None
     try:
-        async with asyncio.timeout(30):
-            assert await process.stdout.readline() == b"leading\n"
-        async with Candidate(client, "heir").running() as heir:
-            process.send_signal(signal.SIGKILL)
-            killed = asyncio.get_running_loop().time()
-            await within(20, heir.working)
-            assert (
-                asyncio.get_running_loop().time() - killed >= FAST["duration"] - 2 * FAST["retry"]
-            )
+        assert await line_of(process) == "leading"
+        yield process
     finally:
         if process.returncode is None:
             process.kill()
         await process.communicate()
+
+
+async def line_of(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(30):
+        return (await process.stdout.readline()).decode().strip()
+
+
+async def test_a_killed_holder_is_succeeded_once_its_lease_has_run_out(
+    api: Api, client: Client, kubeconfig: Path
+) -> None:
+    clock = asyncio.get_running_loop().time
+    async with holder_process(kubeconfig) as process, Candidate(client, "heir").running() as heir:
+        process.send_signal(signal.SIGKILL)
+        killed = clock()
+        await within(20, heir.working)
+        assert clock() - killed >= FAST["duration"] - 2 * FAST["retry"]
+
+
+async def test_a_holder_that_was_paused_stops_when_it_wakes(
+    api: Api, client: Client, kubeconfig: Path
+) -> None:
+    async with holder_process(kubeconfig) as process, Candidate(client, "heir").running() as heir:
+        process.send_signal(signal.SIGSTOP)
+        await within(20, heir.working)
+        process.send_signal(signal.SIGCONT)
+        assert await line_of(process) == "stopped"
+        assert spec(api)["holderIdentity"] == "heir"
+        assert heir.rounds == 1
 
 
 async def test_timings_that_do_not_fit_are_refused(client: Client) -> None:

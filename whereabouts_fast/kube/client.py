@@ -211,7 +211,8 @@ class Client:
         except ValueError:
             decoded = None
         if not isinstance(decoded, dict):
-            raise from_answer(200, answer, verb=verb, resource=resource.full_name)
+            quoted = from_answer(502, answer, verb=verb, resource=resource.full_name)
+            raise ServerError(200, "Malformed", quoted.message)
         return decoded
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
+from aiohttp.connector import Connection
 from kubernetes_asyncio.client import ApiClient
 from yarl import URL
 
@@ -20,6 +21,17 @@ from whereabouts_fast.kube.hooks import RequestHook
 _CONNECT = 10.0
 # client-go's label for a request that got no answer.
 _NO_ANSWER = "<error>"
+
+
+class _Response(aiohttp.ClientResponse):
+    """Leaves no connection behind that waits half a minute for a silent peer to say goodbye."""
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        try:
+            return await super().start(connection)
+        except BaseException:
+            _abort(connection)
+            raise
 
 
 class _Link:
@@ -39,6 +51,7 @@ class _Link:
             connector_owner=False,
             headers={"User-Agent": user_agent, "Accept-Encoding": "identity"},
             read_bufsize=1 << 20,
+            response_class=_Response,
         )
 
     async def close(self) -> None:
@@ -104,9 +117,7 @@ class Transport:
             try:
                 yield response
             finally:
-                # One that was read to its end has given back its connection already; any other
-                # cannot be used again.
-                response.close()
+                _tear_off(response)
         except (aiohttp.ClientError, OSError) as error:
             if silence is not None and isinstance(error, TimeoutError) and code != _NO_ANSWER:
                 raise TimeoutError from error
@@ -132,7 +143,7 @@ class Transport:
         identity = await _identify(link, headers)
         response = await _transmit(link, method, target, headers, data, timeout)
         if response.status == 401 and await self._renewed(link, identity):
-            response.close()
+            _tear_off(response)
             fresh = self._link
             fresh.users += 1
             await self._leave(link)
@@ -195,6 +206,20 @@ async def _transmit(
         proxy=link.proxy,
         server_hostname=link.server_name,
     )
+
+
+def _tear_off(response: aiohttp.ClientResponse) -> None:
+    # An answer that was read to its end has given back its connection already; what still has one
+    # was not, and its connection cannot be used again.
+    if response.connection is not None:
+        _abort(response.connection)
+    response.close()
+
+
+def _abort(connection: Connection) -> None:
+    # Closing in good order would wait for the peer's answer, and go on after the session's end.
+    if connection.transport is not None:
+        connection.transport.abort()
 
 
 def _unreachable(limit: float, error: Exception) -> Unreachable:
