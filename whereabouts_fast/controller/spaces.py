@@ -148,6 +148,9 @@ class Spaces:
                 failure = failure or error
             else:
                 pauses += [] if again is None else [again]
+            if unit.table is not None and self._world.table(unit.table_name) is None:
+                # Its name is free: somebody may have waited for it.
+                self._enqueue(None)
         await self._orphans.retire(space, units)
         if failure is not None:
             raise failure
