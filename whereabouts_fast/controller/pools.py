@@ -70,7 +70,12 @@ class Pools:
         return await self._patch(pool, encoding.close_patch(pool.uid))
 
     async def delete(self, pool: PoolView) -> None:
-        """Delete a pool if it is still in the very state that was seen."""
+        """Delete a pool if it is still in the very state that was seen.
+
+        A pool that is open or holds an address is left alone: whoever decided on it knew less.
+        """
+        if pool.used or not pool.closed:
+            return
         write = self._recent.begin(pool.key)
         try:
             await self._client.delete(
