@@ -35,7 +35,7 @@ def run(settings: ControllerSettings) -> int:
     log = logs.get("controller")
     failure: Exception | None = None
     try:
-        asyncio.run(_serve(settings))
+        asyncio.run(_until_signal(settings))
     except* Exception as group:  # noqa: BLE001 -- told and turned into the exit code below
         failure = group
     if failure is None:
@@ -54,11 +54,16 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-async def _serve(settings: ControllerSettings) -> None:
+async def _until_signal(settings: ControllerSettings) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    await serve(settings, stopping)
+
+
+async def serve(settings: ControllerSettings, stopping: asyncio.Event) -> None:
+    """Run the controller until `stopping` is set; logging and signals are the caller's."""
     metrics = Metrics(os.environ.get("WHEREABOUTS_REVISION", ""))
     metrics.queue.known(QUEUE)
     metrics.leading(LEASE, False)

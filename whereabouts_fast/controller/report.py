@@ -57,7 +57,7 @@ class Reporter:
         key = _TABLE + unit.table_name
         statements = frozenset([(INVALID, message)]) if message else frozenset()
         for reason, text in self._once.news(key, statements):
-            self._log.error("Left network alone", network=unit.table_name, err=text)
+            self._log.error("Found trouble with network", network=unit.table_name, err=text)
             self._tell(_about(unit), WARNING, reason, text)
 
     def written(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from whereabouts_fast.controller.bounded import each
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.report import Reporter, key
-from whereabouts_fast.controller.tables import OutdatedError, Tables
+from whereabouts_fast.controller.tables import Body, OutdatedError, Tables
 from whereabouts_fast.controller.units import Unit, Units
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import slices
@@ -31,6 +32,14 @@ A = TypeVar("A")
 
 # A slice passes through three or four; more means that somebody else writes too.
 _ROUNDS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    plan: Plan
+    waiting: tuple[str, ...]
+    body: Body | None
+    pools: tuple[PoolSeen, ...]
 
 
 class UnsettledError(Exception):
@@ -88,30 +97,53 @@ class Settler:
         raise UnsettledError(f"network {unit.table_name} did not settle in {_ROUNDS} rounds")
 
     async def _plan_and_write(self, unit: Unit, others: list[Unit], gone: frozenset[Held]) -> Plan:
-        observed = self._units.observe(unit, others, gone)
-        plan = slices.plan(observed, self._now())
-        waiting = plan.waiting
+        draft = self._draft(unit, others, gone, None)
         trouble = ""
-        try:
-            table = await self._tables.write(unit, plan, waiting)
-        except TableTooLargeError as error:
-            # No more slices can be recorded; those that are must still drain and come back.
-            trouble = str(error)
-            observed = self._units.observe(unit, others, gone, dealing=False)
-            plan = slices.plan(observed, self._now())
-            holders = {held.node for held in plan.table or () if held.state == ACTIVE}
-            waiting = tuple(
-                node.name
-                for node in sorted(self._world.nodes_seen(), key=lambda n: (n.created, n.name))
-                if node.name not in holders
+        if isinstance(draft, str):
+            # Without numbers, which would make it news each time.
+            trouble = (
+                f"NodeSlicePool {unit.table_name} cannot record more slices, it would be over the"
+                " limit for objects: split the network into several"
             )
-            table = await self._tables.write(unit, plan, waiting)
+            draft = self._fitting(unit, others, gone)
+        table = await self._tables.write(unit, draft.body)
         self._report.trouble(unit, trouble or _unnamable_text(self._units.unnamable(unit)))
-        if plan.table is None:
+        if draft.body is None:
             self._report.ended(unit)
         if table is not None:
-            self._tell(unit, table, waiting, observed.pools)
-        return plan
+            self._tell(unit, table, draft.waiting, draft.pools)
+        return draft.plan
+
+    def _draft(
+        self, unit: Unit, others: list[Unit], gone: frozenset[Held], newcomers: int | None
+    ) -> _Draft | str:
+        """Plan for those who hold slices and so many others; why not, if that is too large."""
+        observed = self._units.observe(unit, others, gone, newcomers)
+        plan = slices.plan(observed, self._now())
+        waiting = plan.waiting
+        if newcomers is not None:
+            served = {held.node for held in plan.table or () if held.state == ACTIVE}
+            waiting = tuple(n for n in self._units.in_order(unit) if n not in served)
+        try:
+            body = self._tables.encode(unit, plan, waiting, dealing=newcomers != 0)
+        except TableTooLargeError as error:
+            return str(error)
+        return _Draft(plan, waiting, body, observed.pools)
+
+    def _fitting(self, unit: Unit, others: list[Unit], gone: frozenset[Held]) -> _Draft:
+        """Plan for as many nodes as a table can record; the others wait."""
+        least = self._draft(unit, others, gone, 0)
+        if isinstance(least, str):
+            raise UnsettledError(least)
+        low, high = 0, len(self._world.nodes_seen())
+        while high - low > 1:
+            middle = (low + high) // 2
+            draft = self._draft(unit, others, gone, middle)
+            if isinstance(draft, str):
+                high = middle
+            else:
+                low, least = middle, draft
+        return least
 
     def _tell(
         self,

@@ -15,10 +15,14 @@ from whereabouts_fast.kube.resource import NODESLICEPOOLS
 from whereabouts_fast.resources import tables as encoding
 from whereabouts_fast.resources.tables import Condition, TableView, decode_table
 
+Body = dict[str, Any]
+
 READY = "Ready"
 EXHAUSTED = "Exhausted"
 CONSISTENT = "Consistent"
 _SHOWN = 5
+# Somewhat below the 1.5 MiB at which etcd refuses a request.
+_SERVER_LIMIT = 1_400_000
 
 
 class OutdatedError(Exception):
@@ -41,17 +45,17 @@ class Tables:
         self._written = written
         self._now = now
 
-    async def write(self, unit: Unit, plan: Plan, waiting: tuple[str, ...]) -> TableView | None:
-        """Make the table read as planned; returns what it was changed to, None if it was so.
+    def encode(
+        self, unit: Unit, plan: Plan, waiting: tuple[str, ...], *, dealing: bool = True
+    ) -> Body | None:
+        """Return the object that a plan amounts to, None for none. Raises TableTooLargeError.
 
-        Deletes it when the plan has none. Raises OutdatedError, and, before anything is written,
-        TableTooLargeError.
+        A plan that deals nothing new may use what is left up to the server's own limit: whatever
+        was recorded must be able to drain.
         """
         if plan.table is None:
-            if unit.table is not None:
-                await self._delete(unit.table)
             return None
-        body = encoding.encode_table(
+        return encoding.encode_table(
             unit.table,
             namespace=self._world.namespace,
             name=unit.table_name,
@@ -65,7 +69,18 @@ class Tables:
             waiting=len(waiting),
             conditions=conditions(unit, plan, waiting),
             now=self._now(),
+            limit=encoding.SIZE_LIMIT if dealing else _SERVER_LIMIT,
         )
+
+    async def write(self, unit: Unit, body: Body | None) -> TableView | None:
+        """Make the table read so, if it is as the unit has it; None when there was nothing to do.
+
+        Without a body the table is deleted. Raises OutdatedError.
+        """
+        if body is None:
+            if unit.table is not None:
+                await self._delete(unit.table)
+            return None
         if unit.table is not None and not encoding.differs(unit.table, body):
             return None
         return await self._store(unit, body)
@@ -86,7 +101,7 @@ class Tables:
             self._recent.end(read)
         return live
 
-    async def _store(self, unit: Unit, body: dict[str, Any]) -> TableView:
+    async def _store(self, unit: Unit, body: Body) -> TableView:
         name, namespace = unit.table_name, self._world.namespace
         write = self._recent.begin(f"{namespace}/{name}")
         try:

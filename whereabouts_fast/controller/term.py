@@ -10,9 +10,9 @@ from whereabouts_fast.controller.census import Census
 from whereabouts_fast.controller.orphans import Orphans
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.report import Reporter
-from whereabouts_fast.controller.settle import Settler
+from whereabouts_fast.controller.settle import Settler, UnsettledError
 from whereabouts_fast.controller.spaces import Key, Spaces
-from whereabouts_fast.controller.tables import OutdatedError, Tables
+from whereabouts_fast.controller.tables import Tables
 from whereabouts_fast.controller.units import Units
 from whereabouts_fast.controller.world import Changes, World
 from whereabouts_fast.kube.client import Client
@@ -88,7 +88,7 @@ class Term:
 def _failed(key: Key, error: Exception, pause: float) -> None:
     log = logs.get("controller")
     space = "networks" if key is None else key
-    if isinstance(error, ApiError | OutdatedError):
+    if isinstance(error, ApiError | UnsettledError):
         log.error("Failed to settle", space=space, err=str(error), retry=round(pause, 1))
     else:
         log.error("Failed to settle", space=space, retry=round(pause, 1), exc_info=error)

@@ -104,15 +104,24 @@ class Units:
         )
 
     def observe(
-        self, unit: Unit, others: Iterable[Unit], gone: frozenset[Held], *, dealing: bool = True
+        self,
+        unit: Unit,
+        others: Iterable[Unit],
+        gone: frozenset[Held],
+        newcomers: int | None = None,
     ) -> Observed:
-        """Return what a plan for `unit` depends on; without `dealing`, for holders only."""
+        """Return what a plan for `unit` depends on.
+
+        `newcomers` bounds how many nodes without any slice are seen, the first in order.
+        """
         version = unit.range.version
         held = None if unit.table is None else unit.table.held
         nodes = self._nodes(unit)
-        if not dealing:
+        if newcomers is not None:
             holders = {one.node for one in held or ()}
-            nodes = tuple(node for node in nodes if node.name in holders)
+            new = [name for name in self.in_order(unit) if name not in holders]
+            seen = holders | set(new[:newcomers])
+            nodes = tuple(node for node in nodes if node.name in seen)
         return Observed(
             network=unit.network,
             range=unit.range,
@@ -134,6 +143,10 @@ class Units:
             ),
             gone=gone,
         )
+
+    def in_order(self, unit: Unit) -> list[str]:
+        """Return the nodes that may hold slices, in the order in which they are served."""
+        return [n.name for n in sorted(self._nodes(unit), key=lambda n: (n.created, n.name))]
 
     def unnamable(self, unit: Unit) -> list[str]:
         """Return the nodes whose pools of this network would have too long a name."""

@@ -26,7 +26,11 @@ def configure(level: str = "info", style: str = "auto", stream: TextIO | None = 
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
     ]
     renderer: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=target.isatty())]
+        [
+            structlog.dev.ConsoleRenderer(
+                colors=target.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
         if console
         else [
             structlog.processors.format_exc_info,

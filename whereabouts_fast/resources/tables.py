@@ -180,12 +180,13 @@ def encode_table(
     waiting: int,
     conditions: Sequence[Condition],
     now: float,
+    limit: int = SIZE_LIMIT,
 ) -> dict[str, Any]:
     """Build the NodeSlicePool to create, or, over an existing one, to replace it with.
 
     The body carries the existing object's resourceVersion, and everything in it that is not named
     here. `version` is the IP version, `cidr` the range, `size` the prefix length of new slices,
-    `now` seconds since the epoch. Raises TableTooLargeError.
+    `now` seconds since the epoch, `limit` in bytes. Raises TableTooLargeError.
     """
     old: Mapping[str, Any] = existing.raw if existing is not None else {}
     metadata = dict(old.get("metadata") or {"name": name, "namespace": namespace})
@@ -217,9 +218,9 @@ def encode_table(
         "status": status,
     }
     length = len(json.dumps(body, separators=(",", ":")))
-    if length > SIZE_LIMIT:
+    if length > limit:
         raise TableTooLargeError(
-            f"{len(held)} slices make {name} {length} bytes long, over the limit of {SIZE_LIMIT}; "
+            f"{len(held)} slices make {name} {length} bytes long, over the limit of {limit}; "
             "split the network into several"
         )
     return body
