@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import CodeType
 
 _ROOT = Path(__file__).resolve().parents[1]
 _ENTRY = "cni.main"
@@ -42,12 +43,14 @@ except Exception as error:
 
 # Runs first inside the blob. The import system's own way costs several times what running a small
 # module does, so what a module imports at its top is put in place before it runs; only imports
-# inside functions come by the finder. Packages keep a path for the latter.
+# inside functions come by the finder. Packages keep a path for the latter. Modules that are needed
+# together are unmarshalled together, which is quicker than one by one.
 _LOADER = """\
 import sys, marshal
 Spec = type(sys.__spec__)
 Module = type(sys)
 loaded = sys.modules
+codes = {}
 def load(name):
     parent, _, leaf = name.rpartition(".")
     if parent and parent not in loaded:
@@ -57,13 +60,15 @@ def load(name):
         setattr(loaded[parent], leaf, module)
     run(module, name)
 def run(module, name):
-    path, needs, code = modules[name]
+    path, needs, group = modules[name]
     if path is not None:
         module.__path__ = path
     for need in needs:
         if need not in loaded:
             load(need)
-    exec(marshal.loads(code), module.__dict__)
+    if name not in codes:
+        codes.update(marshal.loads(groups[group]))
+    exec(codes.pop(name), module.__dict__)
 class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -81,18 +86,52 @@ loaded["cni.main"].main(start)
 """
 
 
-def sources() -> dict[str, Path]:
-    """Return the modules that the shim can ever import: name -> source file."""
-    found: dict[str, Path] = {}
-    waiting = [_ENTRY]
-    while waiting:
-        name = waiting.pop()
-        path = _file(name)
-        if path is not None and name not in found:
-            found[name] = path
-            tree = ast.parse(path.read_bytes())
-            waiting += [name.rpartition(".")[0], *_imports(ast.walk(tree))]
-    return dict(sorted(found.items()))
+class Module:
+    """One module of the shim: its file, its syntax tree, and what it imports of the project.
+
+    `needs` is imported when the module is, `later` by one of its functions.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tree = _Bare().visit(ast.parse(path.read_bytes()))
+        self.needs = _imports(self.tree.body)
+        self.later = [name for name in _imports(ast.walk(self.tree)) if name not in self.needs]
+
+    @property
+    def is_package(self) -> bool:
+        """Whether it is a package's __init__."""
+        return self.path.stem == "__init__"
+
+    def code(self) -> CodeType:
+        """Return its bytecode, without docstrings and asserts."""
+        # Relative names, so that builds are alike on all machines.
+        shown = str(self.path.relative_to(_ROOT))
+        return compile(self.tree, shown, "exec", dont_inherit=True, optimize=2)
+
+
+def sources() -> dict[str, Module]:
+    """Return the modules that the shim can ever import, by name."""
+    return {name: module for group in groups() for name, module in group.items()}
+
+
+def groups() -> list[dict[str, Module]]:
+    """Return the same in groups: each is needed whole as soon as its first one is."""
+    done: list[dict[str, Module]] = []
+    roots = [_ENTRY]
+    for root in roots:
+        group: dict[str, Module] = {}
+        waiting = [root]
+        while waiting:
+            name = waiting.pop()
+            path = _file(name)
+            if path is not None and name not in group and not any(name in g for g in done):
+                module = group[name] = Module(path)
+                waiting += [name.rpartition(".")[0], *module.needs]
+                roots += module.later
+        if group:
+            done.append(group)
+    return done
 
 
 def _file(name: str) -> Path | None:
@@ -139,17 +178,22 @@ class _Bare(ast.NodeTransformer):
 
 def blob() -> bytes:
     """Return all modules as one marshalled code object that starts the shim."""
-    modules = {}
-    files = sources()
-    for name, path in files.items():
-        tree = _Bare().visit(ast.parse(path.read_bytes()))
-        needs = [need for need in _imports(tree.body) if need in files and need != name]
-        # Relative names, so that builds are alike on all machines; no docstrings, no asserts.
-        shown = str(path.relative_to(_ROOT))
-        code = compile(tree, shown, "exec", dont_inherit=True, optimize=2)
-        package: list[str] | None = [] if path.stem == "__init__" else None
-        modules[name] = (package, tuple(dict.fromkeys(needs)), marshal.dumps(code))
-    text = f"modules = {modules!r}\n{_LOADER}"
+    found = groups()
+    known = {name for group in found for name in group}
+    modules: dict[str, tuple[list[str] | None, tuple[str, ...], int]] = {
+        name: (
+            [] if module.is_package else None,
+            tuple(dict.fromkeys(need for need in module.needs if need in known)),
+            number,
+        )
+        for number, group in enumerate(found)
+        for name, module in sorted(group.items())
+    }
+    code = [
+        marshal.dumps({name: module.code() for name, module in sorted(group.items())})
+        for group in found
+    ]
+    text = f"modules = {modules!r}\ngroups = {code!r}\n{_LOADER}"
     return marshal.dumps(compile(text, "launcher", "exec", dont_inherit=True, optimize=2))
 
 

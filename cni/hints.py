@@ -168,7 +168,7 @@ class Store:
     def __init__(self, folder: str, identity: tuple[str, str], node: str) -> None:
         self.identity = identity
         self.node = node
-        self.path = f"{folder}/{file_name(identity[0] + ' ' + identity[1])}"
+        self.path = f"{folder}/{file_name('@'.join(identity))}"
         self.usable = open_folder(folder)
         self._boot = boot_id()
 
@@ -219,9 +219,9 @@ def read_hint(path: str, boot: str) -> tuple[tuple[str, str], Hint] | None:
         hint.configs = [_text(config) for config in configs]
         hint.pools = [decode_pool(one) for one in pools]
         hint.known = True
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return (_text(name), _text(cidr)), hint
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
         return None
-    return (_text(name), _text(cidr)), hint
 
 
 def holders(folder: str, container_id: str, ifname: str, config: str) -> list[tuple[str, str]]:
@@ -265,7 +265,7 @@ def open_folder(folder: str) -> bool:
 def file_name(text: str) -> str:
     """Return a file name for a text: readable, unique but for a checksum where it is long."""
     plain = "".join(c if (c.isalnum() and c.isascii()) or c in "-._@:" else "_" for c in text)
-    if len(plain) <= 180 and plain == text.replace(" ", "_").replace("/", "_"):
+    if len(plain) <= 180 and plain == text.replace("/", "_"):
         return plain
     import binascii
 

@@ -6,6 +6,7 @@ import time
 
 from cni import errors, files, jsontext
 from cni.errors import CniError
+from whereabouts_fast.ipam import naming
 
 # A writer that does not rename leaves a torn file for a moment: look again before giving up.
 _TORN_TRIES = 4
@@ -121,6 +122,8 @@ class _Config:
         access = Access()
         access.path = self.path
         access.namespace = self.text(context, "namespace") or DEFAULT_NAMESPACE
+        if not naming.is_object_name(access.namespace):
+            raise _wrong(self.path, f'has the impossible namespace "{access.namespace}"')
         self.server(access, cluster)
         access.insecure = cluster.get("insecure-skip-tls-verify") in (True, "true")
         access.ca = self.data(cluster, "certificate-authority")[0]
@@ -172,7 +175,7 @@ class _Config:
             import binascii
 
             try:
-                return binascii.a2b_base64(inline), ""
+                return binascii.a2b_base64(inline, strict_mode=True), ""
             except ValueError:
                 raise _wrong(self.path, f"has a {key}-data that is not base64") from None
         file = self.text(section, key)

@@ -63,14 +63,14 @@ class _Reader:
             if not rest or rest.startswith("#"):
                 self.at += 1
                 items.append(self.node(indent + 1))
-            elif _key(rest) is None:
+            elif _key(rest) is None and not (rest + " ").startswith("- "):
                 self.at += 1
                 items.append(self.scalar(line, rest, indent))
             else:
-                # "- key: value" is a mapping whose first key stands behind the dash.
+                # "- key: value" is a block of its own that begins behind the dash.
                 line.indent += len(line.text) - len(rest)
                 line.text = rest
-                items.append(self.mapping(line.indent))
+                items.append(self.node(line.indent))
 
     def mapping(self, indent: int) -> dict[str, object]:
         found: dict[str, object] = {}
