@@ -211,7 +211,7 @@ async def test_a_leader_that_cannot_renew_stops_before_others_may_begin(
         finally:
             stopped.set_result(clock())
 
-    elector = Elector(client, "ipam-system", "held", "one", duration=4, renew_deadline=2, retry=0.3)
+    elector = Elector(client, "ipam-system", "held", "one", duration=6, renew_deadline=4, retry=0.3)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(elector.run(work))
         async with asyncio.timeout(30):

@@ -120,7 +120,8 @@ class Elector:
             except asyncio.CancelledError:
                 # The lease is kept while the work ends in its own time: nobody may begin before.
                 task.cancel()
-                await self._keep(task)
+                if not await self._keep(task):
+                    await asyncio.wait([task])
                 raise
             if not kept:
                 task.cancel()
