@@ -6,7 +6,7 @@ tested by the patch itself, so a wrong belief costs a request and never an addre
 
 from __future__ import annotations
 
-from cni import errors, hints, shortage, turns
+from cni import errors, hints, log, shortage, turns
 from cni.apiserver import Reply, UnknownOutcome
 from cni.call import Call
 from cni.errors import CniError, Later
@@ -44,7 +44,16 @@ class Given:
 class Attach(turns.Turns):
     """One attachment's way to an address of one network."""
 
-    __slots__ = ("_again", "_conflicts", "_entry", "_facts", "_network", "_not_stored", "_refusals")
+    __slots__ = (
+        "_again",
+        "_conflicts",
+        "_entry",
+        "_facts",
+        "_network",
+        "_not_stored",
+        "_refusals",
+        "_sent",
+    )
 
     def __init__(self, call: Call, network: Network) -> None:
         super().__init__(call, network.identity)
@@ -57,6 +66,7 @@ class Attach(turns.Turns):
         # The (pool, offset) that a patch was sent for: it is sent again, and never another.
         self._again: tuple[str, int] | None = None
         self._not_stored = False  # that patch is known to have changed nothing
+        self._sent: set[tuple[str, int]] = set()  # what this process has asked for
         self._conflicts = 0
         self._refusals = 0
 
@@ -66,6 +76,8 @@ class Attach(turns.Turns):
 
     def _turn(self) -> Given:
         self._facts = None
+        if not self._sent:
+            self._still_wanted()
         if not self.hint.known:
             self._learn()
         for _ in range(_ROUNDS):
@@ -115,7 +127,8 @@ class Attach(turns.Turns):
             if reply is None:
                 return None
             self._check_uid(one, reply)
-        return self._written(one, offset, took=False)
+        # What stands after an answer that was lost is as much taken by us as any.
+        return self._written(one, offset, took=(one.name, offset) in self._sent)
 
     def _take_over(self, one: hints.Pool, offset: int) -> Given | None:
         """Put our container id in the place of an earlier one of the same pod and interface."""
@@ -125,6 +138,7 @@ class Attach(turns.Turns):
         removed = pool.remove_patch(offset, old[CONTAINER], old[IFNAME], old[UID])
         ops = [added[0], *removed[:-1], added[-1]]
         self._still_wanted()
+        self._sent.add((one.name, offset))
         if self._patch(one, ops, lambda: self._holds(one, offset, old)) is None:
             return None
         return self._written(one, offset, took=True)
@@ -144,6 +158,7 @@ class Attach(turns.Turns):
         entry = self._entry
         one.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, INTENT]
         self._again, self._not_stored = (one.name, offset), False
+        self._sent.add((one.name, offset))
         self._note_config()
         self.save()
         ops = pool.add_patch(offset, entry, one.overlapping)
@@ -291,9 +306,15 @@ class Attach(turns.Turns):
         return Given(one.name, offset, f"{text}/{self._network.range.prefix}", claims, took=took)
 
     def _note_config(self) -> None:
-        name = self._call.request.name
-        if name not in self.hint.configs:
-            self.hint.configs.append(name)
+        call = self._call
+        name = call.request.name
+        if name in self.hint.configs:
+            return
+        self.hint.configs.append(name)
+        # Here, because this is once per configuration and not once per call.
+        for keys, what in ((call.conf.ignored, "without effect"), (call.conf.unknown, "unknown")):
+            if keys:
+                log.info(call.conf, f"configuration {name}: keys {what} here: {', '.join(keys)}")
 
     def _conflict(self, why: str) -> CniError:
         return CniError(

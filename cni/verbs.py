@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cni import detach, errors, hints, node, results
+from cni import detach, errors, hints, log, node, results
 from cni.attach import Attach, Given
 from cni.call import Call
 from cni.deadline import Deadline
@@ -28,6 +28,21 @@ def add(request: Request, environ: dict[str, str], start: float, parent: int, ou
         raise CniError(
             errors.CONFIGURATION, f"network configuration: {error}", error.remedy
         ) from None
+    try:
+        _give(request, conf, here, Deadline(start, conf.add_deadline_seconds), parent, out)
+    except CniError as error:
+        log.error(conf, f"ADD {request.container_id} {request.ifname}: {error.msg}")
+        raise
+
+
+def _give(
+    request: Request,
+    conf: netconf.NetConf,
+    here: node.Node,
+    deadline: Deadline,
+    parent: int,
+    out: Print,
+) -> None:
     _check_supported(request, conf)
     if not naming.is_object_name(here.name):
         raise CniError(
@@ -35,7 +50,7 @@ def add(request: Request, environ: dict[str, str], start: float, parent: int, ou
             f"{here.identities} cannot be a node of the cluster",
             "set NODENAME or the file nodename beside the flat file to the Node object's name",
         )
-    call = Call(request, conf, here, Deadline(start, conf.add_deadline_seconds), parent)
+    call = Call(request, conf, here, deadline, parent)
     # Ahead of the lock: the handshakes of calls that wait for each other overlap.
     call.api.connect()
     given: list[tuple[netconf.Network, Given]] = []
@@ -116,10 +131,20 @@ def delete(request: Request, environ: dict[str, str], start: float, parent: int)
     """
     here = node.look(request.config, environ, lenient=True)
     conf = netconf.parse_lenient(request.config, here.defaults)
+    try:
+        _free(request, conf, here, Deadline(start, conf.del_deadline_seconds), parent)
+    except CniError as error:
+        log.error(conf, f"DEL {request.container_id} {request.ifname}: {error.msg}")
+        raise
+
+
+def _free(
+    request: Request, conf: netconf.NetConf, here: node.Node, deadline: Deadline, parent: int
+) -> None:
     # Before anything that takes time or may fail: an ADD that is still running has to see it.
     keep = 2 * conf.add_deadline_seconds
     Marks(conf.hints_dir).leave(request.container_id, request.ifname, keep)
-    call = Call(request, conf, here, Deadline(start, conf.del_deadline_seconds), parent)
+    call = Call(request, conf, here, deadline, parent)
     call.api.connect()
     networks = [network for network in conf.networks if network.slice_size is not None]
     hinted = [Detach(call, network.identity).by_hint() for network in networks]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hack.cluster.simnode import SimulatedNode
+from hack.cluster.simnode import Pod, SimulatedNode
 from tests.faults.actions import CutReply, Gate, Hold, Hook, Request, refusal
 from tests.faults.proxy import Proxy
 from tests.shim.world import World, config, pod
@@ -228,34 +228,81 @@ def test_an_add_after_a_del_of_the_same_attachment_is_a_new_one(world: World) ->
     assert world.allocations(name) == {}
 
 
+class Caller:
+    """A delegating plugin: it starts the shim, and is killed alone."""
+
+    def __init__(self, node: SimulatedNode, folder: Path) -> None:
+        self._node = node
+        self._out, self._number = folder / "out", folder / "pid"
+        self._script = folder / "caller"
+        self._script.write_text(
+            f"#!/bin/sh\nexec 3<&0\n{node.shim} <&3 >{self._out} 2>&1 3<&- &\n"
+            f"echo $! >{self._number}\nwait\n"
+        )
+        self._script.chmod(0o755)
+
+    def add(self, one: Pod) -> None:
+        """Begin an ADD."""
+        shim, self._node.shim = self._node.shim, self._script
+        self._process = self._node.start("ADD", one, config())
+        self._node.shim = shim
+
+    def kill(self) -> None:
+        """Kill the caller and nothing else."""
+        self._shim = os.pidfd_open(int(self._number.read_text()))
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def result(self) -> dict[str, Any]:
+        """Wait for the orphaned shim's end and return what it had to say."""
+        assert select.select([self._shim], [], [], 60)[0]
+        os.close(self._shim)
+        self._process.communicate()
+        answer: dict[str, Any] = json.loads(self._out.read_text())
+        return answer
+
+
+@pytest.mark.parametrize("answered", [True, False])
 def test_an_add_whose_caller_was_killed_gives_its_address_back(
-    world: World, proxy: Proxy, tmp_path: Path
+    world: World, proxy: Proxy, tmp_path: Path, answered: bool
 ) -> None:
-    """Case U4: address given back, ADD fails."""
+    """Case U4: address given back, ADD fails; also when the patch's answer was lost besides."""
     (name,) = world.slices("n1")
     node = world.node("n1", kubeconfig=proxy.kubeconfig)
     node.add(pod(), config())
-    # A delegating plugin: it starts the shim, and is killed alone.
-    caller = tmp_path / "caller"
-    out, number = tmp_path / "out", tmp_path / "pid"
-    caller.write_text(
-        f"#!/bin/sh\nexec 3<&0\n{world.shim} <&3 >{out} 2>&1 3<&- &\necho $! >{number}\nwait\n"
-    )
-    caller.chmod(0o755)
     gate = Gate()
     proxy.inject(Hold(gate, after_reply=True), when=patches, times=1)
-    node.shim = caller
-    adding = node.start("ADD", pod(), config())
+    caller = Caller(node, tmp_path)
+    caller.add(pod())
     gate.wait_until_reached()
-    shim = os.pidfd_open(int(number.read_text()))
-    adding.send_signal(signal.SIGKILL)
-    adding.wait()
+    caller.kill()
+    if not answered:
+        proxy.cut(patches)
     gate.open()
-    assert select.select([shim], [], [], 60)[0]
-    os.close(shim)
-    adding.communicate()
-    assert json.loads(out.read_text())["code"] == 11
+    assert caller.result()["code"] == 11
     assert set(world.allocations(name)) == {"1"}
+
+
+def test_an_address_that_another_call_was_answered_with_is_not_given_back(
+    world: World, proxy: Proxy, tmp_path: Path
+) -> None:
+    (name,) = world.slices("n1")
+    node = world.node("n1", kubeconfig=proxy.kubeconfig)
+    node.add(pod(), config())
+    gate = Gate()
+    proxy.inject(Hold(gate, after_reply=True), when=patches, times=1)
+    one, caller = pod(), Caller(node, tmp_path)
+    caller.add(one)
+    gate.wait_until_reached()
+    caller.kill()
+    with node.start("ADD", one, config()) as second:
+        gate.open()
+        assert caller.result()["code"] == 11
+        out, _ = second.communicate(timeout=60)
+    offset = json.loads(out)["ips"][0]["address"].removeprefix("10.40.0.").removesuffix("/24")
+    held = {key: entry["id"] for key, entry in world.allocations(name).items()}
+    assert held[offset] == one.container
+    assert len(held) == 2
 
 
 def test_an_answer_that_nobody_reads_is_given_back(world: World, proxy: Proxy) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -253,3 +254,20 @@ def test_both_names_of_a_node_stand_in_the_error_when_neither_has_a_slice(world:
     error = failure(world.node("n1", wait_seconds=0.2).add(pod(), config()))
     assert 'node "n1"' in error["msg"]
     assert "host name" in error["msg"]
+
+
+def test_keys_without_effect_and_failures_are_logged_where_the_configuration_says(
+    world: World, tmp_path: Path
+) -> None:
+    world.slices("n1")
+    log = tmp_path / "log"
+    logging = config(log_file=str(log), rangeStart="10.40.0.9", sleep_for_race=1)
+    node = world.node("n1", wait_seconds=0.1)
+    node.add(pod(), logging)
+    node.add(pod(), logging)
+    lines = log.read_text().splitlines()
+    assert len(lines) == 2  # once, not for each call
+    assert "sleep_for_race" in lines[0]
+    assert "rangeStart" in lines[1]
+    failure(world.node("n9", wait_seconds=0.1).add(pod(), logging))
+    assert "[error]" in log.read_text().splitlines()[2]
