@@ -3,9 +3,11 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from kubernetes_asyncio.config import incluster_config
 
 from hack.cluster.api import Api
 from hack.cluster.server import Cluster
@@ -193,6 +195,55 @@ async def test_the_in_cluster_configuration_is_found_by_environment_and_files(
     async with Client.connect(None, AGENT, service_account=tmp_path) as client:
         assert client.namespace == "ipam-system"
         await client.list(NODES)
+
+
+async def test_a_torn_token_of_the_pod_is_unauthorized_and_later_fine(
+    api: Api, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, port = cluster.server.removeprefix("https://").split(":")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+    # The file is read again once a minute; here at each request.
+    monkeypatch.setattr(incluster_config, "TOKEN_REFRESH_PERIOD", timedelta(0))
+    token = tmp_path / "token"
+    token.write_text(cluster.token)
+    (tmp_path / "ca.crt").symlink_to(cluster.ca_file)
+    async with Client.connect(None, AGENT, service_account=tmp_path) as client:
+        assert client.namespace is None
+        for torn in (b"", b"\xff\xfe", b"one\ntwo", "\u00fc".encode(), b"x\0y"):
+            token.write_bytes(torn)
+            with pytest.raises(errors.Unauthorized):
+                await client.list(NODES)
+        token.unlink()
+        with pytest.raises(errors.Unauthorized, match="cannot be read"):
+            await client.list(NODES)
+        token.write_text(cluster.token)
+        await client.list(NODES)
+
+
+async def test_an_exec_plugin_is_asked_again_when_its_token_is_refused(
+    api: Api, cluster: Cluster, tmp_path: Path
+) -> None:
+    path, token = token_file_kubeconfig(cluster, tmp_path)
+    version = "client.authentication.k8s.io/v1"
+    script = tmp_path / "plugin"
+    script.write_text(
+        f"""#!/bin/sh
+echo >> {tmp_path}/calls
+printf '{{"apiVersion":"{version}","kind":"ExecCredential",'
+printf '"status":{{"token":"%s"}}}}' "$(cat {token})"
+"""
+    )
+    script.chmod(0o755)
+    by_file = f"tokenFile: {token}"
+    by_plugin = f"exec: {{apiVersion: {version}, command: {script}}}"
+    path.write_text(path.read_text().replace(by_file, by_plugin))
+    token.write_text("expired")
+    async with Client.connect(str(path), AGENT) as client:
+        token.write_text(cluster.token)
+        await asyncio.gather(*(client.list(NODES) for _ in range(4)))
+        await client.list(NODES)
+    assert len((tmp_path / "calls").read_text().splitlines()) == 2
 
 
 async def test_without_any_configuration_the_error_names_the_remedy(

