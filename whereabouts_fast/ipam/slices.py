@@ -97,13 +97,16 @@ class _Planner:
     def plan(self) -> Plan:
         for held in self._seen.table or ():
             self._keep(held)
-        self._adopt()
-        self._drain()
-        self._give_back()
-        self._age()
+        while True:
+            self._adopt()
+            self._drain()
+            self._give_back()
+            if not self._age():
+                break
+            # What became free may be where a pool is that the table does not know.
         free = self._deal()
-        actions, disputed = self._actions()
         table = tuple(sorted(self._entries.values(), key=lambda h: (h.base, h.prefix, h.node)))
+        actions, disputed = self._actions(table)
         return Plan(
             table=table if table or self._seen.wanted or self._own_pools() else None,
             actions=tuple(actions),
@@ -172,7 +175,9 @@ class _Planner:
         for held in choice.values():
             self._keep(Held(held.node, held.base, held.prefix))
 
-    def _age(self) -> None:
+    def _age(self) -> bool:
+        """Let confirmed slices cool and cooled ones go; whether any went."""
+        before = len(self._entries)
         for key, held in list(self._entries.items()):
             if held.state == DRAINING:
                 if self._claim(held) in self._elsewhere:
@@ -187,6 +192,7 @@ class _Planner:
                     held = self._keep(replace(held, since=self._now))
                 if self._rest(held) <= 0 and key not in self._pools:
                     del self._entries[key]
+        return len(self._entries) < before
 
     def _deal(self) -> int:
         """Deal free slices to the nodes that have none; return how many stay free."""
@@ -210,7 +216,7 @@ class _Planner:
                 self._keep(Held(node, base, self._seen.size))
         return free
 
-    def _actions(self) -> tuple[list[Action], list[Held]]:
+    def _actions(self, table: tuple[Held, ...]) -> tuple[list[Action], list[Held]]:
         disputes = contested(self._claims())
         closes: list[Action] = []
         deletes: list[Action] = []
@@ -225,15 +231,15 @@ class _Planner:
             elif pool.empty:
                 deletes.append(Delete(pool))
 
-        for key, held in self._entries.items():
-            pool = self._pools.get(key)
+        for held in table:
+            pool = self._pools.get(_key(held))
             if held.state == ACTIVE:
                 if pool is not None and not pool.closed:
                     continue
                 if self._claim(held) in disputes:
                     disputed.append(held)
                 elif pool is None:
-                    creates.append(Create(*key))
+                    creates.append(Create(*_key(held)))
                 else:
                     opens.append(Open(pool))
             elif pool is not None:
