@@ -222,8 +222,7 @@ def test_a_server_that_goes_away_and_returns_is_waited_for(
         own_cluster.stop_server()
         controller.wait(lambda: controller.entries("Ceased to lead"), "the lease is lost")
         own_cluster.start_server()
-        # Ready says nothing about the storage of custom resources, which comes a little later.
-        controller.wait(lambda: api.exchange("GET", POOLS).status == 200, "pools are served")
+        controller.wait_for_pools(api)
         create_node(api, "b")
         wait_open(api, {POOL_A, POOL_B}, seconds=60)
         assert wait_events(api, "NodeSliceAssigned", 1, "ipam-system")

@@ -69,6 +69,10 @@ class Controller:
             time.sleep(0.02)
         return found
 
+    def wait_for_pools(self, api: Api) -> None:
+        """Wait until the server serves pools, which it does not for a moment after a change."""
+        self.wait(lambda: api.exchange("GET", POOLS).status == 200, "pools are served")
+
     def stop(self) -> int:
         """End it by SIGTERM and return its exit code."""
         self.process.terminate()

@@ -149,6 +149,7 @@ def test_missing_and_outdated_definitions_are_told_and_waited_for(
         metadata = {**original["metadata"]}
         metadata["resourceVersion"] = current["metadata"]["resourceVersion"]
         api.replace(path, {**original, "metadata": metadata})
+        controller.wait_for_pools(api)
         wait_open(api, {"blue-n1-10.40.0.0-26"})
         assert fetch(controller, "/readyz") == (200, "ok\n")
 
@@ -163,3 +164,16 @@ def test_an_address_in_use_is_a_failure_that_names_it(
             assert second.process.wait(timeout=30) == 1
             assert str(port) in second.log
             assert "Traceback" not in second.log
+
+
+def test_sigterm_ends_a_controller_that_never_reached_a_server(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    nowhere = cluster.kubeconfig_for(server="https://127.0.0.1:1")
+    with running(nowhere, tmp_path) as controller:
+        assert fetch(controller, "/readyz")[0] == 503
+        (entry,) = controller.wait(
+            lambda: controller.entries("Found wrong definitions"), "it says what is missing"
+        )
+        assert "127.0.0.1:1" in entry["err"] or "connect" in entry["err"].lower()
+        assert controller.stop() == 0

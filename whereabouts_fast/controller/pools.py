@@ -34,7 +34,10 @@ class Pools:
         self._written = written
 
     async def create(self, unit: Unit, action: Create) -> PoolView | None:
-        """Create a closed pool and return it; None when the name is taken, by whatever it is."""
+        """Create a closed pool and return it; None when it exists already.
+
+        Raises AlreadyExists when its name is taken by something else.
+        """
         body = encoding.encode_pool(
             namespace=self._world.namespace,
             cidr=unit.cidr(action.base, action.prefix),
@@ -48,8 +51,10 @@ class Pools:
             answer = await self._client.create(IPPOOLS, self._world.namespace, body)
         except AlreadyExists:
             self._written("IPPool", "conflict")
-            await self.look(name)
-            return None
+            live = await self.look(name)
+            if live is None or _is(live, unit, action):
+                return None
+            raise
         except ApiError:
             self._written("IPPool", "error")
             raise
@@ -162,3 +167,8 @@ class Pools:
 
     def _key(self, name: str) -> str:
         return f"{self._world.namespace}/{name}"
+
+
+def _is(pool: PoolView, unit: Unit, action: Create) -> bool:
+    wanted = (unit.space, unit.network, action.node, action.base, action.prefix)
+    return (pool.space, pool.network, pool.node, pool.base, pool.prefix) == wanted

@@ -15,6 +15,7 @@ from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import slices
 from whereabouts_fast.ipam.holdings import (
     ACTIVE,
+    Action,
     Close,
     Confirm,
     Create,
@@ -77,6 +78,7 @@ class Settler:
         others = [other for other in space if other.table_name != unit.table_name]
         gone: frozenset[Held] = frozenset()
         listed = False
+        done: tuple[Action, ...] = ()
         for _ in range(_ROUNDS):
             unit = unit.refreshed(self._world)
             if unit.table is None:
@@ -93,6 +95,9 @@ class Settler:
                 continue
             if not plan.actions:
                 return plan.again
+            if plan.actions == done:
+                raise UnsettledError(f"network {unit.table_name}: {done[0]} changed nothing")
+            done = plan.actions
             gone |= await self._perform(unit, plan)
         raise UnsettledError(f"network {unit.table_name} did not settle in {_ROUNDS} rounds")
 
