@@ -138,7 +138,7 @@ def _lines(
         if left <= 0:
             raise TimeoutError(f"reading {path}: the time is over")
         if connection.sock is not None:
-            connection.sock.settimeout(left)
+            connection.sock.settimeout(max(left, 0.001))  # zero would mean: do not wait at all
         # Not readline: that takes a cut connection for the end of the stream.
         piece = response.read1(1 << 16)
         if not piece:
