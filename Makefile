@@ -1,7 +1,7 @@
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint shim bench bench-shim bench-slices cluster-up cluster-down setup tools clean
+.PHONY: help demo test test-static lint shim shim-static bench bench-shim bench-slices cluster-up cluster-down setup tools clean
 
 help: ## List all targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ demo: tools shim ## Set everything up and run the main job on a real API server
 test: tools shim ## Set everything up and run all tests
 	@$(PY) -m pytest $(PYTEST_ARGS)
 
+test-static: tools shim-static ## Run the plugin's tests against the static executable
+	@SHIM_FORMS=static $(PY) -m pytest tests/shim tests/faults/test_shim_*.py $(PYTEST_ARGS)
+
 lint: setup ## Check style, types and import contracts
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
@@ -26,6 +29,9 @@ lint: setup ## Check style, types and import contracts
 
 shim: setup ## Build the CNI plugin at build/shim/whereabouts
 	@$(PY) -m cni.build build/shim
+
+shim-static: setup ## Build it as one static executable (about 6 minutes the first time)
+	@$(PY) -m cni.static build/shim-static $(if $(UPDATE),--update)
 
 bench: bench-shim bench-slices ## Run all benchmarks and the long property tests
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest tests/properties

@@ -8,7 +8,11 @@ import pytest
 
 from cni.build import interpreter
 from hack.cluster.simnode import Pod, SimulatedNode
+from tests.shim import forms
 from tests.shim.world import World, config, pod
+
+# The trace is of the launcher in Python.
+pytestmark = pytest.mark.parametrize("shim", [forms.FOLDER], indirect=True)
 
 POINTS = 24
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cni.build import build, interpreter, launcher
+from tests.shim import forms
 from tests.shim.world import World, config, pod
 
 DIET = {"posix", "sys", "gc", "time", "_json", "_socket", "_ssl", "binascii", "fcntl"}
@@ -63,6 +64,7 @@ def modules_of_bare_interpreter() -> set[str]:
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
 
 
+@pytest.mark.parametrize("shim", [forms.FOLDER], indirect=True)
 @pytest.mark.parametrize("verb", ["ADD", "DEL", "VERSION", "misuse"])
 def test_the_shim_imports_only_what_its_diet_allows(
     world: World, tmp_path: Path, verb: str
@@ -117,6 +119,7 @@ def test_two_builds_are_alike(tmp_path: Path) -> None:
         assert path.read_bytes() == (second.parent / path.name).read_bytes()
 
 
+@pytest.mark.parametrize("shim", [forms.FOLDER], indirect=True)
 def test_bytecode_of_another_interpreter_is_a_cni_error(shim: Path, tmp_path: Path) -> None:
     shutil.copy(shim, tmp_path / "whereabouts")
     done = run(tmp_path / "whereabouts", "{}", CNI_COMMAND="VERSION")

@@ -1,0 +1,79 @@
+"""The last step: the shim's own modules, the launcher and the libraries become one file."""
+
+from __future__ import annotations
+
+import json
+import marshal
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cni.build import blob
+from cni.static.base import Base
+from cni.static.commands import output
+from cni.static.errors import StaticError
+from cni.static.recipe import ENCODINGS, PYTHON, library_name
+
+_LAUNCHER = Path(__file__).with_name("launcher.c")
+_CFLAGS = ("-O2", "-Wall", "-Werror", "-fno-pie", "-ffunction-sections", "-fdata-sections")
+_LDFLAGS = ("-static", "-no-pie", "-s", "-Wl,--gc-sections", "-Wl,--build-id=none")
+
+
+def link(base: Base, folder: Path, *, full_start: bool = False) -> Path:
+    """Put `whereabouts` and `whereabouts.json` into a folder; return the executable's path.
+
+    full_start: start Python by its public interface, which takes longer. Raises StaticError.
+    """
+    running = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    if running != PYTHON:
+        raise StaticError(
+            f"bytecode of {running} does not run in the {PYTHON} that is linked in: run "
+            f"`PYTHON={PYTHON} make setup` first"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    # On the same file system, so that the executable can be renamed into place.
+    with tempfile.TemporaryDirectory(prefix=".link.", dir=folder) as name:
+        work = Path(name)
+        made = _link(base, work, full_start=full_start)
+        _check(made)
+        record = work / "record"
+        record.write_text(json.dumps(base.record, indent=2) + "\n")
+        record.replace(folder / "whereabouts.json")
+        made.replace(folder / "whereabouts")
+    return folder / "whereabouts"
+
+
+def _link(base: Base, work: Path, *, full_start: bool) -> Path:
+    (work / "shim").write_bytes(blob())
+    defined = [f'-DSHIM="{work / "shim"}"']
+    objects = [work / "launcher.o"]
+    if full_start:
+        defined += ["-DFULL_START", f'-DENCODINGS="{work}"']
+        for path in ENCODINGS:
+            leaf = path.rpartition("/")[2]
+            source = (base.folder / "encodings" / f"{leaf}.py").read_text()
+            code = compile(source, f"<frozen {path}>", "exec", dont_inherit=True, optimize=2)
+            (work / f"{leaf}.marshal").write_bytes(marshal.dumps(code))
+    else:
+        # Before the library, whose own table is then not taken.
+        objects.append(base.folder / "lib/tables.o")
+    include = f"-I{base.folder / 'include'}"
+    output("gcc", *_CFLAGS, *defined, include, "-c", _LAUNCHER, "-o", objects[0])
+    made = work / "whereabouts"
+    libraries = [base.folder / "lib" / name for name in (library_name(), "libssl.a", "libcrypto.a")]
+    output("gcc", *_LDFLAGS, "-o", made, *objects, *libraries, "-lm")
+    return made
+
+
+def _check(made: Path) -> None:
+    done = subprocess.run(
+        [made], env={"CNI_COMMAND": "VERSION"}, input=b"{}", capture_output=True, check=False
+    )
+    if done.returncode != 0 or b"supportedVersions" not in done.stdout:
+        shown = (done.stdout + done.stderr).decode(errors="replace").strip()
+        raise StaticError(
+            f"the executable just built does not answer VERSION (exit code {done.returncode}): "
+            f"{shown or os.strerror(8)}"
+        )
