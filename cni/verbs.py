@@ -83,8 +83,6 @@ def _give_back(call: Call, network: netconf.Network, one: Given) -> None:
 
 def _check_supported(request: Request, conf: netconf.NetConf) -> None:
     """Refuse what this version cannot do yet, before anything is allocated."""
-    if len(conf.networks) > 1:
-        raise _not_yet("ipam.ipRanges", "several ranges in one configuration", "one range")
     for network in conf.networks:
         if network.slice_size is None:
             raise _not_yet("ipam", "a network without node_slice_size", "node_slice_size")
@@ -147,18 +145,15 @@ def _free(
     call = Call(request, conf, here, deadline, parent)
     call.api.connect()
     networks = [network for network in conf.networks if network.slice_size is not None]
-    hinted = [Detach(call, network.identity).by_hint() for network in networks]
-    if hinted and all(hinted):
+    missing = [one for one in networks if not Detach(call, one.identity).by_hint()]
+    if networks and not missing:
         return
     # The address may have been given under a configuration that was changed since.
     others = hints.holders(conf.hints_dir, request.container_id, request.ifname, request.name)
-    moved = [Detach(call, identity).by_hint() for identity in others]
-    if any(moved):
+    moved = sum([Detach(call, identity).by_hint() for identity in others])
+    if moved and moved >= len(missing):
         return
-    placed = [
-        Detach(call, network.identity).by_table(network)
-        for network in networks
-        if naming.is_object_name(here.name)
-    ]
-    if not any(placed):
+    if naming.is_object_name(here.name):
+        missing = [one for one in missing if not Detach(call, one.identity).by_table(one)]
+    if missing or not networks:
         detach.Search(call).by_label()

@@ -170,7 +170,7 @@ MISUSE: dict[str, tuple[dict[str, str], str, int, str]] = {
     "no range": ({}, text(ipam={"range": None}), 7, "range"),
     "bad range": ({}, text(ipam={"range": "10.0.0.0/99"}), 7, "10.0.0.0/99"),
     "bad size": ({}, text(ipam={"node_slice_size": "/8"}), 7, "/8"),
-    "several ranges": ({}, text(ipam={"ipRanges": [{"range": "10.5.0.0/16"}]}), 2, "ipRanges"),
+    "range twice": ({}, text(ipam={"ipRanges": [{"range": "10.40.0.0/24"}]}), 7, "ipRanges[0]"),
     "classic mode": ({}, text(ipam={"node_slice_size": None}), 2, "node_slice_size"),
     "fixed address": ({"CNI_ARGS": "IP=10.40.0.9"}, text(), 2, "CNI_ARGS IP"),
     "fixed address of the runtime": ({}, text(runtimeConfig={"ips": ["10.40.0.9"]}), 2, "ips"),
@@ -195,11 +195,18 @@ def test_misuse_is_a_cni_error_that_names_what_is_wrong(shim: Path, how: str) ->
     assert "\n" not in failure["msg"]
 
 
-def test_two_addresses_of_a_family_are_refused_before_anything_is_allocated(shim: Path) -> None:
-    extra = {"addresses": [{"address": "10.1.2.3/24"}]}
-    failure = error(run(shim, text(cniVersion="0.2.0", ipam=extra)))
+@pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
+@pytest.mark.parametrize(
+    "extra",
+    [{"addresses": [{"address": "10.1.2.3/24"}]}, {"ipRanges": [{"range": "10.45.0.0/24"}]}],
+    ids=["fixed address", "second range"],
+)
+def test_two_addresses_of_a_family_are_refused_before_anything_is_allocated(
+    shim: Path, version: str, extra: dict[str, Any]
+) -> None:
+    failure = error(run(shim, text(cniVersion=version, ipam=extra)))
     assert failure["code"] == 7
-    assert "0.2.0" in failure["msg"]
+    assert version in failure["msg"]
 
 
 def test_a_del_with_something_that_is_no_json_is_a_decoding_error(shim: Path) -> None:
