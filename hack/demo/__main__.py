@@ -33,9 +33,10 @@ def main() -> int:
 
 
 LOOK_FURTHER = """
-   To look further:
-     make cluster-up                     a cluster that stays; its kubeconfig is .cluster/kubeconfig
-     .venv/bin/whereabouts-fast controller --kubeconfig .cluster/kubeconfig --namespace ipam-system
+   To look further, each in a terminal of its own:
+     make cluster-up         # a cluster that stays; its kubeconfig is .cluster/kubeconfig
+     .venv/bin/whereabouts-fast controller --kubeconfig .cluster/kubeconfig --listen 127.0.0.1:8080
+     kubectl --kubeconfig .cluster/kubeconfig apply -f hack/cluster/example.yaml
      kubectl --kubeconfig .cluster/kubeconfig get nodeslicepools,ippools -A
      make cluster-down
 """

@@ -58,6 +58,7 @@ class Attachment:
 class Tally:
     """Calls and the requests that the API server saw for them."""
 
+    at_once: int
     calls: int = 0
     requests: int = 0
     seconds: list[float] = field(default_factory=list)
@@ -169,7 +170,9 @@ class Story:
         print(
             screen.heading("What it cost: requests from the server's audit log, times of processes")
         )
-        for line in screen.table(("CALLS", "", "REQUESTS EACH", "MEDIAN TIME"), self.costs()):
+        for line in screen.table(
+            ("CALLS", "", "AT ONCE", "REQUESTS EACH", "MEDIAN TIME"), self.costs()
+        ):
             print(line)
 
     def add(self, kind: str, places: list[tuple[str, str]], *, parallel: int) -> None:
@@ -207,7 +210,7 @@ class Story:
         self, kind: str, calls: list[Callable[[], Outcome]], parallel: int
     ) -> list[Outcome]:
         """Run calls, and add them and the shim's audited requests to the tally of `kind`."""
-        tally = self.tallies.setdefault(kind, Tally())
+        tally = self.tallies.setdefault(kind, Tally(parallel))
         mark = self.stage.cluster.audit.mark()
         with ThreadPoolExecutor(parallel) as pool:
             outcomes = list(pool.map(lambda call: call(), calls))
@@ -216,12 +219,13 @@ class Story:
         tally.seconds += [outcome.seconds for outcome in outcomes]
         return outcomes
 
-    def costs(self) -> list[tuple[str, str, str, str]]:
+    def costs(self) -> list[tuple[str, str, str, str, str]]:
         """Rows of the cost table, in the order the kinds were first seen."""
         return [
             (
                 kind,
                 f"x {tally.calls}",
+                str(tally.at_once),
                 f"{tally.rate:.2f}",
                 f"{statistics.median(tally.seconds) * 1000:.0f} ms",
             )
