@@ -56,7 +56,7 @@ class Reply:
 class ApiServer:
     """One API server, over one kept connection."""
 
-    __slots__ = ("_connection", "_refused", "_refused_at", "access", "deadline")
+    __slots__ = ("_connection", "_refused", "_refused_at", "access", "contact", "deadline")
 
     def __init__(self, access: kubeconfig.Access, deadline: Deadline) -> None:
         self.access = access
@@ -64,6 +64,7 @@ class ApiServer:
         self._connection: tls.Connection | None = None
         self._refused: tuple[str, bytes, bytes] | None = None
         self._refused_at = 0.0
+        self.contact = 0.0  # monotonic moment of the last answer to rely on
 
     def connect(self) -> None:
         """Open the connection ahead of the first request; one that fails is opened later."""
@@ -73,10 +74,11 @@ class ApiServer:
             except tls.NoConnectionError:
                 pass
 
-    def get(self, path: str, what: str) -> Reply:
+    def get(self, path: str, what: str, *, metadata_only: bool = False) -> Reply:
         """Read an object or list; `what` names it ("ippools blue-n1"). Raises Later, CniError."""
+        accept = _METADATA_ONLY if metadata_only else "application/json"
         try:
-            return self._request("GET", path, what, b"", {"Accept": "application/json"})
+            return self._request("GET", path, what, b"", {"Accept": accept})
         except UnknownOutcome as unknown:
             # Reading changes nothing, so it may be done again, at once where a connection that
             # had been kept open was found cut.
@@ -167,6 +169,7 @@ class ApiServer:
         if data is not None and (
             200 <= status < 300 or (status in (404, 409, 422) and data.get("kind") == "Status")
         ):
+            self.contact = time.monotonic()
             return Reply(200 if status < 300 else status, data)
         if data is not None and 400 <= status < 500 and status not in (404, 408, 409, 422, 429):
             raise CniError(

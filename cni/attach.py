@@ -42,10 +42,11 @@ class Given:
 
 
 class Attach(turns.Turns):
-    """One attachment's way to an address of one network."""
+    """One attachment's way to an address of one network; `asked` is the only one that will do."""
 
     __slots__ = (
         "_again",
+        "_asked",
         "_conflicts",
         "_entry",
         "_facts",
@@ -55,8 +56,9 @@ class Attach(turns.Turns):
         "_sent",
     )
 
-    def __init__(self, call: Call, network: Network) -> None:
+    def __init__(self, call: Call, network: Network, asked: int | None = None) -> None:
         super().__init__(call, network.identity)
+        self._asked = asked
         request = call.request
         self._network = network
         self._entry = pool.Entry(
@@ -116,13 +118,19 @@ class Attach(turns.Turns):
         if not self._usable(one, offset):
             # The configuration has changed since: this address may not be used any more.
             ops = pool.remove_patch(
-                offset, self._entry.id, self._entry.ifname, record[UID], one.overlapping
+                offset, self._entry.id, record[IFNAME], record[UID], one.overlapping
             )
             if self._patch(one, ops, lambda: self._holds(one, offset, record)) is not None:
                 del one.records[offset]
             return None
-        if not one.fresh:
-            ops = pool.confirm_patch(offset, self._entry)
+        bare = not record[IFNAME]
+        if bare or not one.fresh:
+            entry = pool.Entry(record[CONTAINER], record[PODREF], record[IFNAME])
+            ops = pool.confirm_patch(offset, entry)
+            if bare:
+                # Named from now on, so that the container's next interface is not taken for it.
+                path = f"/spec/allocations/{offset}/ifname"
+                ops.append({"op": "add", "path": path, "value": self._entry.ifname})
             reply = self._patch(one, ops, lambda: self._holds(one, offset, record))
             if reply is None:
                 return None
@@ -156,7 +164,8 @@ class Attach(turns.Turns):
             raise shortage.overlapping(one.name)
         self._still_wanted()
         entry = self._entry
-        one.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, INTENT]
+        origin = self._call.request.name
+        one.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, INTENT, origin]
         self._again, self._not_stored = (one.name, offset), False
         self._sent.add((one.name, offset))
         self._note_config()
@@ -184,6 +193,8 @@ class Attach(turns.Turns):
 
     def _choose(self) -> tuple[hints.Pool, int] | None:
         """Return the lowest free offset that has cooled, else the one released longest ago."""
+        if self._asked is not None:
+            return self._choose_asked(self._asked)
         oldest: tuple[float, hints.Pool, int] | None = None
         warm_since = hints.now() - self._network.address_cooldown
         for one in self.hint.pools:
@@ -200,6 +211,14 @@ class Attach(turns.Turns):
                 if usable and (oldest is None or at < oldest[0]):
                     oldest = (at, one, warm)
         return None if oldest is None else (oldest[1], oldest[2])
+
+    def _choose_asked(self, asked: int) -> tuple[hints.Pool, int] | None:
+        for one in self.hint.pools:
+            window = None if one.closed else one.window(self._network.range)
+            if window is not None and window.base <= asked <= window.end:
+                offset = asked - window.base
+                return None if offset in one.records else (one, offset)
+        return None
 
     def _spread(self, window: Any, taken: Any, offset: int) -> int:
         # Who loses twice has rivals that the lock does not know: do not all try the same again.
@@ -218,7 +237,7 @@ class Attach(turns.Turns):
         old = self._left_behind()
         if old is not None and self.waited():
             return self._take_over(*old)
-        failure = shortage.explain(self._call, self._network, facts, self.hint)
+        failure = shortage.explain(self._call, self._network, facts, self.hint, self._asked)
         if old is not None or failure.code == errors.TRY_AGAIN:
             raise Later(failure)
         raise failure
@@ -287,7 +306,9 @@ class Attach(turns.Turns):
 
     def _usable(self, one: hints.Pool, offset: int) -> bool:
         window = one.window(self._network.range)
-        return window is not None and window.usable(window.base + offset)
+        if window is None or not window.usable(window.base + offset):
+            return False
+        return self._asked is None or self._asked == window.base + offset
 
     def _still_wanted(self) -> None:
         why = self._call.given_up()
@@ -297,7 +318,8 @@ class Attach(turns.Turns):
     def _written(self, one: hints.Pool, offset: int, *, took: bool) -> Given:
         entry = self._entry
         claims = 1 if took else max(1, one.records[offset][CLAIMS]) + 1
-        one.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, claims]
+        origin = self._call.request.name
+        one.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, claims, origin]
         one.freed.pop(offset, None)
         self._note_config()
         self.save()

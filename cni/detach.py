@@ -10,7 +10,7 @@ from cni import errors, hints, shortage, turns
 from cni.apiserver import UnknownOutcome
 from cni.call import Call
 from cni.errors import CniError, Later
-from cni.hints import UID
+from cni.hints import IFNAME, UID
 from whereabouts_fast.ipam import pool
 from whereabouts_fast.ipam.netconf import Network
 
@@ -22,10 +22,13 @@ class Detach(turns.Turns):
 
     __slots__ = ("_container_id", "_ifname", "_refusals", "_unsure")
 
-    def __init__(self, call: Call, identity: tuple[str, str]) -> None:
+    def __init__(
+        self, call: Call, identity: tuple[str, str], attachment: tuple[str, str] | None = None
+    ) -> None:
+        """`attachment` is (container id, interface), by default the one that the call is for."""
         super().__init__(call, identity)
-        self._container_id = call.request.container_id
-        self._ifname = call.request.ifname
+        asked = (call.request.container_id, call.request.ifname)
+        self._container_id, self._ifname = attachment or asked
         self._refusals = 0
         self._unsure = False  # a patch was sent, and nobody knows what became of it
 
@@ -46,9 +49,17 @@ class Detach(turns.Turns):
             if record is not None and record[hints.CLAIMS] > claims:
                 return
             if not self._free(self.hint):
-                self._remove(hints.Pool(name, ""), offset, "")
+                self._remove(hints.Pool(name, ""), offset, self._ifname, "")
 
         self.take(turn)
+
+    def free_at(self, name: str, offset: int, uid: str) -> None:
+        """Free an entry that was read in a pool."""
+        self.take(
+            lambda: self._remove(
+                self.hint.pool_named(name) or hints.Pool(name, ""), offset, self._ifname, uid
+            )
+        )
 
     def _search(self, network: Network) -> bool:
         facts = self._call.objects.learn(network, self.hint)
@@ -62,10 +73,11 @@ class Detach(turns.Turns):
         if found is None:
             return False
         one, offset = found
-        self._remove(one, offset, one.records[offset][UID])
+        record = one.records[offset]
+        self._remove(one, offset, record[IFNAME], record[UID])
         return True
 
-    def _remove(self, one: hints.Pool, offset: int, uid: str) -> None:
+    def _remove(self, one: hints.Pool, offset: int, ifname: str, uid: str) -> None:
         """Free one offset; returns when nothing of this attachment is left in the pool."""
         objects = self._call.objects
         status = 0
@@ -75,11 +87,11 @@ class Detach(turns.Turns):
             if look:
                 if not objects.read_pool(one):
                     break
-                current = pool.find(one.entries(), self._container_id, self._ifname)
+                current = pool.find(one.entries(), self._container_id, ifname)
                 if current is None:
                     break
                 offset, uid = current, one.records[current][UID]
-            ops = pool.remove_patch(offset, self._container_id, self._ifname, uid, one.overlapping)
+            ops = pool.remove_patch(offset, self._container_id, ifname, uid, one.overlapping)
             try:
                 reply = objects.patch_pool(one.name, ops)
             except UnknownOutcome as unknown:
@@ -124,6 +136,6 @@ class Search(Detach):
         self.take(self._all)
 
     def _all(self) -> None:
-        self.hint.pools = self._call.objects.list_pools(self._call.node.name)
+        self.hint.pools = self._call.objects.list_pools(self.hint)
         while self._free(self.hint):
             pass

@@ -12,10 +12,10 @@ import time
 from cni import files, jsontext
 from whereabouts_fast.ipam import address, pool, ranges
 
-SCHEMA = 1
+SCHEMA = 2
 
 # A record is a list, for hundreds of them are read and written by every call.
-CONTAINER, IFNAME, PODREF, UID, CLAIMS = range(5)  # `find_pod` relies on the order
+CONTAINER, IFNAME, PODREF, UID, CLAIMS, ORIGIN = range(6)  # `find_pod` relies on the order
 INTENT = 0  # as CLAIMS: a patch may or may not have been stored
 
 TYPE_CHECKING = False
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 class Pool:
     """One pool of this node: its slice, and who holds which offset.
 
-    `records` maps offset -> [container id, interface, pod, pod uid, claims]; claims counts the
-    ADDs that were answered with this address, INTENT while none is known to be stored.
+    `records` maps offset -> [container id, interface, pod, pod uid, claims, origin]; claims counts
+    the ADDs that were answered with this address, INTENT while none is known to be stored; origin
+    is the name of the configuration that it was given under, "" where this node does not know.
     `freed` maps offset -> moment of release on the monotonic clock. `fresh` means read from the
     server, or changed by us since, in this call.
     """
@@ -71,8 +72,8 @@ class Pool:
                 entry.id,
                 entry.ifname,
             )
-            claims = max(1, before[CLAIMS]) if same and before is not None else 1
-            self.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, claims]
+            kept = [max(1, before[CLAIMS]), before[ORIGIN]] if same and before else [1, ""]
+            self.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, *kept]
         self.freed = {o: at for o, at in self.freed.items() if o not in entries}
         self.fresh = True
 
@@ -97,13 +98,19 @@ def decode_pool(raw: Any) -> Pool:
     found.closed = bool(flags & 1)
     found.overlapping = bool(flags & 2)
     for offset, record in records.items():
-        container, ifname, podref, pod_uid, claims = record
-        # One look at all five: this runs for every address of the slice.
-        if type(container + ifname + podref + pod_uid) is not str or type(claims) is not int:
+        container, ifname, podref, pod_uid, claims, origin = record
+        # One look at all texts: this runs for every address of the slice.
+        texts = container + ifname + podref + pod_uid + origin
+        if type(texts) is not str or type(claims) is not int:
             raise TypeError("record")
         found.records[int(offset)] = record
-    found.freed = {int(offset): float(at) for offset, at in freed.items()}
+    found.freed = {int(offset): _moment(at) for offset, at in freed.items()}
     return found
+
+
+def _moment(value: Any) -> float:
+    # JSON can write numbers that are infinite to us, and those have no JSON form.
+    return max(0.0, min(float(value), now()))
 
 
 def _text(value: object) -> str:
@@ -113,23 +120,38 @@ def _text(value: object) -> str:
 
 
 class Hint:
-    """This node's view of one network. `known` is False when there was no usable file."""
+    """This node's view of one network. `known` is False when there was no usable file.
 
-    __slots__ = ("configs", "known", "node", "pools")
+    `contact` is the moment of the last answer of the API server that this network's calls had.
+    """
+
+    __slots__ = ("configs", "contact", "known", "node", "pools")
 
     def __init__(self, node: str) -> None:
         self.node = node
         self.known = False
         self.pools: list[Pool] = []
         self.configs: list[str] = []
+        self.contact = 0.0
 
     def find(self, container_id: str, ifname: str) -> tuple[Pool, int] | None:
-        """Return where an attachment's address lives."""
+        """Return where an attachment's address lives.
+
+        Old versions of whereabouts recorded no interface: such an entry is meant when its
+        container has no other.
+        """
+        same = 0
+        bare: tuple[Pool, int] | None = None
         for one in self.pools:
             for offset, record in one.records.items():
-                if record[CONTAINER] == container_id and record[IFNAME] == ifname:
+                if record[CONTAINER] != container_id:
+                    continue
+                if record[IFNAME] == ifname:
                     return one, offset
-        return None
+                same += 1
+                if not record[IFNAME]:
+                    bare = one, offset
+        return bare if same == 1 else None
 
     def find_pod(self, podref: str, uid: str, ifname: str) -> tuple[Pool, int] | None:
         """Return the address of the same pod, by name and uid, under another container id."""
@@ -194,6 +216,7 @@ class Store:
             self.node,
             hint.configs,
             [one.encode() for one in hint.pools],
+            hint.contact,
         ]
         try:
             files.replace(self.path + ".json", jsontext.encode(data))
@@ -212,12 +235,13 @@ def read_hint(path: str, boot: str) -> tuple[tuple[str, str], Hint] | None:
     """Read a hint file as ((name, range), Hint), None for anything that is not one of this boot."""
     try:
         raw: Any = jsontext.parse(files.read(path))
-        schema, written_boot, name, cidr, node, configs, pools = raw
+        schema, written_boot, name, cidr, node, configs, pools, contact = raw
         if schema != SCHEMA or written_boot != boot or not boot:
             return None
         hint = Hint(_text(node))
         hint.configs = [_text(config) for config in configs]
         hint.pools = [decode_pool(one) for one in pools]
+        hint.contact = _moment(contact)
         hint.known = True
         return (_text(name), _text(cidr)), hint
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):

@@ -8,11 +8,41 @@ from __future__ import annotations
 import posix
 import time
 
+from cni.errors import CniError
+from cni.protocol import Request
 from whereabouts_fast.ipam.netconf import NetConf
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
 
 # In the words that whereabouts' configurations use; the default is info.
 _RANKS = {"panic": 0, "fatal": 0, "error": 1, "warn": 2, "warning": 2, "info": 3, "": 3}
 _ERROR, _INFO = 1, 3
+
+
+class Failures:
+    """Logs the error that leaves its block; the runtime is told the same."""
+
+    __slots__ = ("_conf", "_request")
+
+    def __init__(self, conf: NetConf, request: Request) -> None:
+        self._conf = conf
+        self._request = request
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(failure, CniError):
+            request = self._request
+            whom = f" {request.container_id} {request.ifname}" if request.container_id else ""
+            error(self._conf, f"{request.verb}{whom}: {failure.msg}")
 
 
 def error(conf: NetConf, text: str) -> None:

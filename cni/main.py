@@ -45,13 +45,7 @@ def run(start: float) -> int:
         version = asked if asked in protocol.VERSIONS else version
         protocol.read_config(request, raw)
         version = request.version
-        # Only now: VERSION and misuse need none of it.
-        from cni import verbs
-
-        if request.verb == "ADD":
-            verbs.add(request, environ, start, parent, _print)
-        else:
-            verbs.delete(request, environ, start, parent)
+        _serve(request, environ, start, parent)
         return 0
     except _OutputLost:
         return 1
@@ -64,6 +58,29 @@ def run(start: float) -> int:
     except _OutputLost:
         pass
     return 1
+
+
+def _serve(request: protocol.Request, environ: dict[str, str], start: float, parent: int) -> None:
+    # Only now, and only what the verb needs: loading is most of what a call costs.
+    if request.verb in ("ADD", "DEL"):
+        from cni import verbs
+
+        if request.verb == "ADD":
+            verbs.add(request, environ, start, parent, _print)
+        else:
+            verbs.delete(request, environ, start, parent)
+    elif request.verb == "CHECK":
+        from cni import check
+
+        check.check(request, environ, start, parent)
+    elif request.verb == "GC":
+        from cni import collect
+
+        collect.collect(request, environ, start, parent)
+    else:
+        from cni import status
+
+        status.status(request, environ, start, parent)
 
 
 def _streams_open() -> bool:

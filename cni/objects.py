@@ -52,16 +52,30 @@ class Objects:
         _fill(known, _must(reply, POOLS).data)
         return True
 
-    def list_pools(self, node: str) -> list[hints.Pool]:
-        """Return all pools of a node, by label: the only LIST there is."""
+    def glance(self, known: hints.Pool) -> bool:
+        """Tell whether a pool is there and still the one we know; its entries are not read."""
+        path = self._path(POOLS, known.name)
+        reply = self._api.get(path, f"{POOLS} {known.name}", metadata_only=True)
+        return reply.status != 404 and _must(reply, POOLS).uid == known.uid
+
+    def list_pools(self, hint: hints.Hint, network: Network | None = None) -> list[hints.Pool]:
+        """Return all pools of the hint's node, or those of one network: the only LIST there is.
+
+        What the hint knows of them is kept as far as it is still true.
+        """
+        node = hint.node
+        before = {one.name: one for one in hint.pools}
         selector = f"labelSelector={naming.LABEL_NODE}%3D{naming.label_value(node)}"
         reply = _must(self._api.get(f"{self._path(POOLS)}?{selector}", POOLS), POOLS)
         found = []
         items = reply.data.get("items")
         for item in items if isinstance(items, list) else ():
             metadata, spec = _part(item, "metadata"), _part(item, "spec")
-            if spec.get("node") == node:  # a label may be shortened, the field is the truth
-                one = hints.Pool(str(metadata.get("name")), str(spec.get("range")))
+            if spec.get("node") != node:  # a label may be shortened, the field is the truth
+                continue
+            name = str(metadata.get("name"))
+            one = before.get(name) or hints.Pool(name, str(spec.get("range")))
+            if network is None or (spec.get("network") == network.name and _inside(one, network)):
                 _fill(one, item)
                 found.append(one)
         return found
@@ -151,6 +165,13 @@ def _overlaps(text: object, wanted: ranges.Range) -> bool:
     try:
         return isinstance(text, str) and ranges.build(text).overlaps(wanted)
     except (ranges.RangeError, address.AddressError):
+        return False
+
+
+def _inside(one: hints.Pool, network: Network) -> bool:
+    try:
+        return one.window(network.range) is not None
+    except address.AddressError:
         return False
 
 

@@ -15,9 +15,14 @@ DEFAULT_VERSION = VERSIONS[0]
 # Verb -> the variables it cannot do without.
 VERBS = {
     "ADD": ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"),
+    "CHECK": ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"),
     "DEL": ("CNI_CONTAINERID", "CNI_IFNAME"),
+    "GC": ("CNI_PATH",),
+    "STATUS": (),
     "VERSION": (),
 }
+# Verb -> the first version whose configurations may be asked it; VERSION asks about none.
+SINCE = {"CHECK": "0.4.0", "GC": "1.1.0", "STATUS": "1.1.0"}
 
 _ALNUM = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _WORD = _ALNUM | frozenset("_.-")
@@ -102,7 +107,7 @@ def read_environment(environ: dict[str, str]) -> Request:
             "the runtime has to set them (CNI specification, section Parameters)",
         )
     request = Request(verb)
-    if needed:
+    if "CNI_CONTAINERID" in needed:
         request.container_id = environ["CNI_CONTAINERID"]
         request.ifname = environ["CNI_IFNAME"]
         if not is_word(request.container_id):
@@ -163,6 +168,13 @@ def read_config(request: Request, raw: bytes) -> None:
             "supported: " + ", ".join(VERSIONS),
         )
     request.version = str(version)
+    since = SINCE.get(request.verb, DEFAULT_VERSION)
+    if VERSIONS.index(request.version) < VERSIONS.index(since):
+        raise CniError(
+            errors.INCOMPATIBLE_VERSION,
+            f"cniVersion {version} of the network configuration has no {request.verb}",
+            f"{request.verb} came with cniVersion {since}",
+        )
     name = request.config.get("name")
     if request.verb != "DEL" and not is_word(name):
         shown = f'is "{name}"' if name else "is missing"

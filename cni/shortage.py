@@ -6,11 +6,17 @@ from cni import errors, hints
 from cni.call import Call
 from cni.errors import CniError
 from cni.objects import Facts
+from whereabouts_fast.ipam import address
 from whereabouts_fast.ipam.netconf import Network
 
 
-def explain(call: Call, network: Network, facts: Facts, hint: hints.Hint) -> CniError:
-    """Return error 11 for what the controller may put right within seconds, else error 101."""
+def explain(
+    call: Call, network: Network, facts: Facts, hint: hints.Hint, asked: int | None = None
+) -> CniError:
+    """Return error 11 for what the controller may put right within seconds, else error 101.
+
+    Where one address was asked for, error 104 says why that one cannot be had.
+    """
     where = f'network "{network.name}" ({network.range.cidr})'
     node = call.node.identities
     if not facts.table:
@@ -35,6 +41,8 @@ def explain(call: Call, network: Network, facts: Facts, hint: hints.Hint) -> Cni
             "is the controller running, and is this node's name in the cluster the one above? "
             "Otherwise set NODENAME or the file nodename beside the flat file",
         )
+    if asked is not None and not any(_inside(cidr, asked) for cidr in facts.missing):
+        return _unavailable(node, where, network, facts, hint, asked)
     if facts.missing:
         return CniError(
             errors.TRY_AGAIN,
@@ -47,6 +55,32 @@ def explain(call: Call, network: Network, facts: Facts, hint: hints.Hint) -> Cni
         f"{where} has no free address on {node}: {_usage(network, hint)}",
         "remove pods from this node, or give it more with a shorter node_slice_size",
     )
+
+
+def _unavailable(
+    node: str, where: str, network: Network, facts: Facts, hint: hints.Hint, asked: int
+) -> CniError:
+    why = f"it lies outside this node's slices, {', '.join(facts.active)}"
+    for one in hint.pools:
+        if _inside(one.cidr, asked):
+            _, base, _ = address.parse_cidr(one.cidr)
+            record = one.records.get(asked - base)
+            if record is not None:
+                why = f"pod {record[hints.PODREF]} has it (container {record[hints.CONTAINER]})"
+            else:
+                why = f"its slice {one.cidr} drains"
+    return CniError(
+        errors.ADDRESS_UNAVAILABLE,
+        f"{address.text(network.range.version, asked)} of {where}, which was asked for, cannot be "
+        f"given on {node}: {why}",
+        "ask for another address, or for none",
+    )
+
+
+def _inside(cidr: str, value: int) -> bool:
+    version, base, prefix = address.parse_cidr(cidr)
+    host_bits = address.width(version) - prefix
+    return value >> host_bits == base >> host_bits
 
 
 def _usage(network: Network, hint: hints.Hint) -> str:

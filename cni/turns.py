@@ -52,6 +52,7 @@ class Turns:
 
     def save(self) -> None:
         """Write the hint down as this turn has left it."""
+        self.hint.contact = max(self.hint.contact, self._call.api.contact)
         self.store.save(self.hint)
 
     def waited(self) -> bool:

@@ -48,6 +48,22 @@ class Outcome:
         return address.split("/")[0]
 
 
+def _attachment(pod: Pod, ifname: str) -> dict[str, str]:
+    arguments = {
+        "IgnoreUnknown": "1",
+        "K8S_POD_NAMESPACE": pod.namespace,
+        "K8S_POD_NAME": pod.name,
+        "K8S_POD_INFRA_CONTAINER_ID": pod.container,
+        "K8S_POD_UID": pod.uid,
+    }
+    return {
+        "CNI_CONTAINERID": pod.container,
+        "CNI_NETNS": "/var/run/netns/none",
+        "CNI_IFNAME": ifname,
+        "CNI_ARGS": ";".join(f"{key}={value}" for key, value in arguments.items()),
+    }
+
+
 class SimulatedNode:
     """Calls the shim as a container runtime on node `name` would.
 
@@ -73,17 +89,13 @@ class SimulatedNode:
         self.flat_file.write_text(json.dumps({**defaults, **(settings or {})}))
 
     def start(
-        self, verb: str, pod: Pod, config: dict[str, Any], *, ifname: str = "net1"
+        self, verb: str, pod: Pod | None, config: dict[str, Any], *, ifname: str = "net1"
     ) -> subprocess.Popen[str]:
-        """Start one call without waiting for it; its standard input is already written."""
+        """Start one call without waiting for it; its standard input is already written.
+
+        Without a pod, the runtime names no attachment (GC, STATUS, VERSION).
+        """
         ipam = {"configuration_path": str(self.flat_file), **config["ipam"]}
-        arguments = {
-            "IgnoreUnknown": "1",
-            "K8S_POD_NAMESPACE": pod.namespace,
-            "K8S_POD_NAME": pod.name,
-            "K8S_POD_INFRA_CONTAINER_ID": pod.container,
-            "K8S_POD_UID": pod.uid,
-        }
         process = subprocess.Popen(
             [self.shim],
             stdin=subprocess.PIPE,
@@ -92,12 +104,9 @@ class SimulatedNode:
             text=True,
             env={
                 "CNI_COMMAND": verb,
-                "CNI_CONTAINERID": pod.container,
-                "CNI_NETNS": "/var/run/netns/none",
-                "CNI_IFNAME": ifname,
                 "CNI_PATH": str(self.shim.parent),
-                "CNI_ARGS": ";".join(f"{key}={value}" for key, value in arguments.items()),
                 "NODENAME": self.name,
+                **(_attachment(pod, ifname) if pod else {}),
             },
         )
         assert process.stdin is not None
@@ -106,7 +115,9 @@ class SimulatedNode:
         process.stdin = None
         return process
 
-    def call(self, verb: str, pod: Pod, config: dict[str, Any], *, ifname: str = "net1") -> Outcome:
+    def call(
+        self, verb: str, pod: Pod | None, config: dict[str, Any], *, ifname: str = "net1"
+    ) -> Outcome:
         """Run one call to its end, at most CALL_LIMIT seconds."""
         begin = time.perf_counter()
         process = self.start(verb, pod, config, ifname=ifname)

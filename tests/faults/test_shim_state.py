@@ -51,11 +51,11 @@ SPOILED: dict[str, Callable[[Path], object]] = {
     "another node": rewrite(lambda data: data.__setitem__(4, "n2")),
     "stale: knows too little": rewrite(lambda data: data[6][0].__setitem__(4, {})),
     "stale: knows too much": rewrite(
-        lambda data: data[6][0][4].update({"7": ["gone", "net1", "a/b", "u", 1]})
+        lambda data: data[6][0][4].update({"7": ["gone", "net1", "a/b", "u", 1, ""]})
     ),
     "no pools": rewrite(lambda data: data.__setitem__(6, [])),
-    "broken record": rewrite(lambda data: data[6][0][4].update({"7": [1, 2, 3, 4, 5]})),
-    "broken offset": rewrite(lambda data: data[6][0][4].update({"x": ["a", "b", "c", "d", 1]})),
+    "broken record": rewrite(lambda data: data[6][0][4].update({"7": [1, 2, 3, 4, 5, 6]})),
+    "broken offset": rewrite(lambda data: data[6][0][4].update({"x": ["a", "b", "c", "d", 1, ""]})),
 }
 
 

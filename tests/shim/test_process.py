@@ -65,7 +65,7 @@ def modules_of_bare_interpreter() -> set[str]:
 
 
 @pytest.mark.parametrize("shim", [forms.FOLDER], indirect=True)
-@pytest.mark.parametrize("verb", ["ADD", "DEL", "VERSION", "misuse"])
+@pytest.mark.parametrize("verb", ["ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION", "misuse"])
 def test_the_shim_imports_only_what_its_diet_allows(
     world: World, tmp_path: Path, verb: str
 ) -> None:
@@ -76,14 +76,22 @@ def test_the_shim_imports_only_what_its_diet_allows(
     wrapper.write_text(f'#!/bin/sh\nexec {interpreter()} -I -S -E -c "$(cat {tmp_path}/program)"\n')
     wrapper.chmod(0o755)
     node, one = world.node("n1"), pod()
-    node.add(one, config())
+    asked = {**config(), "cniVersion": "1.1.0", "cni.dev/valid-attachments": []}
+    asked["prevResult"] = node.add(one, asked).result
     node.shim = wrapper
-    outcome = node.call(verb, one if verb == "DEL" else pod(), config())
+    outcome = node.call(verb, pod() if verb == "ADD" else one, asked)
     assert outcome.code == (1 if verb == "misuse" else 0), outcome
     loaded = set(out.read_text().split()) - modules_of_bare_interpreter()
     own = {name for name in loaded if name.partition(".")[0] in ("cni", "whereabouts_fast")}
     assert "cni.build" not in own
     assert loaded - own <= DIET | STAND_INS
+    # Loading is most of a call's cost: what it does not need must not be there.
+    others = {"CHECK": {"cni.check"}, "GC": {"cni.collect"}, "STATUS": {"cni.status", "cni.probe"}}
+    for other, modules in others.items():
+        assert not own & modules or other == verb
+    if verb == "STATUS":  # answered by the hint
+        assert not own & {"cni.probe", "cni.tls", "cni.attach", "cni.detach"}
+        assert "_ssl" not in loaded
     if verb in ("VERSION", "misuse"):
         assert "_ssl" not in loaded
         assert not any(name.startswith("whereabouts_fast") for name in loaded)
@@ -147,7 +155,10 @@ def text(**changes: Any) -> str:
 MISUSE: dict[str, tuple[dict[str, str], str, int, str]] = {
     "no command": ({"CNI_COMMAND": ""}, text(), 4, "CNI_COMMAND"),
     "unknown command": ({"CNI_COMMAND": "FROB"}, text(), 4, '"FROB"'),
-    "not supported yet": ({"CNI_COMMAND": "CHECK"}, text(), 4, '"CHECK"'),
+    "check before 0.4.0": ({"CNI_COMMAND": "CHECK"}, text(cniVersion="0.3.1"), 1, "CHECK"),
+    "gc before 1.1.0": ({"CNI_COMMAND": "GC", "CNI_PATH": "/x"}, text(), 1, "GC"),
+    "gc without a path": ({"CNI_COMMAND": "GC"}, text(), 4, "CNI_PATH"),
+    "status before 1.1.0": ({"CNI_COMMAND": "STATUS"}, text(), 1, "STATUS"),
     "two variables missing": (
         {"CNI_NETNS": "", "CNI_IFNAME": ""},
         text(),
@@ -172,8 +183,19 @@ MISUSE: dict[str, tuple[dict[str, str], str, int, str]] = {
     "bad size": ({}, text(ipam={"node_slice_size": "/8"}), 7, "/8"),
     "range twice": ({}, text(ipam={"ipRanges": [{"range": "10.40.0.0/24"}]}), 7, "ipRanges[0]"),
     "classic mode": ({}, text(ipam={"node_slice_size": None}), 2, "node_slice_size"),
-    "fixed address": ({"CNI_ARGS": "IP=10.40.0.9"}, text(), 2, "CNI_ARGS IP"),
-    "fixed address of the runtime": ({}, text(runtimeConfig={"ips": ["10.40.0.9"]}), 2, "ips"),
+    "fixed address": ({"CNI_ARGS": "IP=10.40.0"}, text(), 7, "CNI_ARGS IP"),
+    "fixed addresses of the runtime": (
+        {},
+        text(runtimeConfig={"ips": "x"}),
+        7,
+        "runtimeConfig.ips",
+    ),
+    "fixed addresses among the arguments": (
+        {},
+        text(args={"cni": {"ips": ["x"]}}),
+        7,
+        "args.cni.ips",
+    ),
     "reservations": ({}, text(ipam={"overlap_reservations": "always"}), 2, "reservations"),
     "no kubeconfig": (
         {},

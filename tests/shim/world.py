@@ -10,7 +10,8 @@ from typing import Any
 from hack.cluster.api import Api
 from hack.cluster.kinds import IP_POOLS, NODE_SLICE_POOLS
 from hack.cluster.server import Cluster
-from hack.cluster.simnode import Pod, SimulatedNode
+from hack.cluster.simnode import Outcome, Pod, SimulatedNode
+from tests.shim import schemas
 from whereabouts_fast.ipam import naming
 
 NAMESPACE = "ipam-system"
@@ -47,6 +48,35 @@ def pod(name: str = "", *, uid: str = "", container: str = "") -> Pod:
     return Pod(name, uid or f"uid-{name}-{number}", container or f"c{number:012d}")
 
 
+class CheckedNode(SimulatedNode):
+    """A node that holds every output of the shim against the official shapes."""
+
+    def call(
+        self, verb: str, pod: Pod | None, config: dict[str, Any], *, ifname: str = "net1"
+    ) -> Outcome:
+        """Run one call to its end."""
+        outcome = super().call(verb, pod, config, ifname=ifname)
+        if outcome.code in (0, 1) and (outcome.code == 0 or outcome.stdout):
+            schemas.hold(verb, config.get("cniVersion"), outcome.code, outcome.stdout)
+        return outcome
+
+    def check(
+        self, pod: Pod, config: dict[str, Any], result: object, *, ifname: str = "net1"
+    ) -> Outcome:
+        """CHECK: is what was answered recorded?"""
+        asked = config if result is None else {**config, "prevResult": result}
+        return self.call("CHECK", pod, asked, ifname=ifname)
+
+    def collect(self, config: dict[str, Any], *alive: tuple[str, str]) -> Outcome:
+        """GC: free what is not among these (container id, interface)."""
+        listed = [{"containerID": container, "ifname": ifname} for container, ifname in alive]
+        return self.call("GC", None, {**config, "cni.dev/valid-attachments": listed})
+
+    def status(self, config: dict[str, Any]) -> Outcome:
+        """STATUS: could an ADD be served?"""
+        return self.call("STATUS", None, config)
+
+
 class World:
     """The objects of networks, and the nodes that use them."""
 
@@ -57,11 +87,11 @@ class World:
         self.folder = folder
         self._audit_from = cluster.audit.mark()
 
-    def node(self, name: str = "n1", **settings: Any) -> SimulatedNode:
+    def node(self, name: str = "n1", **settings: Any) -> CheckedNode:
         """A node with a flat file and hints of its own; kubeconfig may be among the settings."""
         kubeconfig = settings.pop("kubeconfig", self.cluster.kubeconfig)
         folder = self.folder / f"{name}-{next(_numbers)}"
-        return SimulatedNode(name, folder, kubeconfig=kubeconfig, shim=self.shim, settings=settings)
+        return CheckedNode(name, folder, kubeconfig=kubeconfig, shim=self.shim, settings=settings)
 
     def table(
         self,

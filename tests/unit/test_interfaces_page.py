@@ -77,6 +77,8 @@ def test_names_and_user_agents_are_documented() -> None:
     product = shim_version.USER_AGENT.split("/")[0]
     assert f"`{product}/<version>`" in PAGE
     assert f"| Lease | `{process.LEASE}` |" in PAGE
+    verbs = re.findall(r"\| Verbs \| (.*) \|", PAGE)[0]
+    assert set(re.findall(r"`([A-Z]+)`", verbs)) == set(protocol.VERBS)
     versions = re.findall(r"\| CNI versions \| (.*) \|", PAGE)[0]
     assert tuple(re.findall(r"`([\d.]+)`", versions)) == protocol.VERSIONS
 

@@ -1,0 +1,45 @@
+"""The configuration of a call as every verb but DEL and VERSION reads it: strictly."""
+
+from __future__ import annotations
+
+from cni import errors, node
+from cni.errors import CniError
+from cni.node import Node
+from cni.protocol import Request
+from whereabouts_fast.ipam import naming, netconf
+from whereabouts_fast.ipam.netconf import NetConf
+
+
+def read(request: Request, environ: dict[str, str]) -> tuple[NetConf, Node]:
+    """Read configuration and node; raises CniError 7 naming the key that cannot be right."""
+    here = node.look(request.config, environ, lenient=False)
+    try:
+        return netconf.parse(request.config, here.defaults), here
+    except netconf.ConfigError as error:
+        raise CniError(
+            errors.CONFIGURATION, f"network configuration: {error}", error.remedy
+        ) from None
+
+
+def check(conf: NetConf, here: Node) -> None:
+    """Refuse what this version cannot do yet, and a node that no cluster can have."""
+    for network in conf.networks:
+        if network.slice_size is None:
+            raise not_yet("ipam", "a network without node_slice_size", "node_slice_size")
+    if conf.overlap_reservations == "always":
+        raise not_yet("overlap_reservations", "reservations for every address", '"auto"')
+    if not naming.is_object_name(here.name):
+        raise CniError(
+            errors.CONFIGURATION,
+            f"{here.identities} cannot be a node of the cluster",
+            "set NODENAME or the file nodename beside the flat file to the Node object's name",
+        )
+
+
+def not_yet(key: str, what: str, remedy: str) -> CniError:
+    """Return the error for something that whereabouts knows and this version does not."""
+    return CniError(
+        errors.UNSUPPORTED_FIELD,
+        f"{key}: {what} is not supported by this version of whereabouts-fast yet",
+        f"use {remedy}",
+    )
