@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hack.cluster.api import Api
+from hack.cluster.commands import SYSTEM_NAMESPACE
 from hack.cluster.server import Cluster
 from tests.integration.controller_process import (
     TABLES,
@@ -70,6 +71,7 @@ def test_poison_gets_one_event_each_and_stops_nobody(
     with running(cluster.kubeconfig, tmp_path) as controller:
         wait_open(api, {"blue-n1-10.40.0.0-26", "number-n1-10.60.0.0-26"})
         found = wait_events(api, "InvalidNetworkConfig", len(POISON))
+        wait_events(api, "NodeSliceAssigned", 2, SYSTEM_NAMESPACE)
         quiet = cluster.audit.mark()
         create_node(api, "n2")
         wait_table(api, lambda held: len(held) == 2)

@@ -84,7 +84,7 @@ def test_names_and_user_agents_are_documented() -> None:
 
 
 def test_events_and_conditions_are_documented() -> None:
-    reasons = {announce.ASSIGNED, announce.RECLAIMED, announce.EXHAUSTED}
+    reasons = {announce.ASSIGNED, announce.RECLAIMED, announce.EXHAUSTED, announce.UNREADABLE}
     reasons |= {claims.INVALID, claims.CONFLICTING, claims.OVERLAPPING}
     assert first("Events") == reasons
     conditions = {tables.READY, tables.EXHAUSTED, tables.CONSISTENT}

@@ -14,6 +14,7 @@ from typing import Protocol
 ASSIGNED = "NodeSliceAssigned"
 RECLAIMED = "NodeSliceReclaimed"
 EXHAUSTED = "NodeSlicesExhausted"
+UNREADABLE = "UnreadablePool"
 
 NORMAL = "Normal"
 WARNING = "Warning"

@@ -28,10 +28,18 @@ Identity = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """What naming needs to know of an existing slice table; no range when it is unreadable."""
+    """What naming needs to know of an existing slice table; no range when it is unreadable.
+
+    `space` is None where the table does not record its address space, as whereabouts wrote it.
+    """
 
     name: str
     range: Range | None
+    space: str | None = None
+
+    def may_serve(self, network: Network) -> bool:
+        """Return whether slices in this table can be slices of the network."""
+        return self.space is None or self.space == network.network_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ def resolve(readings: Iterable[Reading], tables: Iterable[TableSeen]) -> Resolut
         known.claims.append(claim)
 
     _bind(candidates.values(), tables)
-    accepted = _without_overlaps(candidates.values(), problems)
+    accepted = _without_overlaps(candidates.values(), tables, problems)
     served = [c for c in accepted if c.network.slice_size is not None]
     _name(served, {table.name for table in tables}, problems)
     spaces: dict[str, list[Wanted]] = {}
@@ -145,7 +153,12 @@ def _bind(candidates: Iterable[_Candidate], tables: list[TableSeen]) -> None:
     for candidate in sliced:
         for name in _names(candidate.network):
             table = by_name.get(name)
-            if table and table.range and table.range.cidr == candidate.network.range.cidr:
+            if (
+                table
+                and table.range
+                and table.range.cidr == candidate.network.range.cidr
+                and table.may_serve(candidate.network)
+            ):
                 candidate.table = by_name.pop(name).name
                 break
     for name, table in by_name.items():
@@ -159,6 +172,7 @@ def _bind(candidates: Iterable[_Candidate], tables: list[TableSeen]) -> None:
                 c
                 for c in unbound
                 if c.network.range.overlaps(table.range)
+                and table.may_serve(c.network)
                 and name in (c.network.name, naming.slice_pool_long(c.network.name, long))
             ]
         if len(heirs) == 1:
@@ -166,24 +180,58 @@ def _bind(candidates: Iterable[_Candidate], tables: list[TableSeen]) -> None:
 
 
 def _without_overlaps(
-    candidates: Iterable[_Candidate], problems: list[Problem]
+    candidates: Iterable[_Candidate], tables: list[TableSeen], problems: list[Problem]
 ) -> list[_Candidate]:
     # A network that is served already goes before an older NAD edited into its range: its pods
     # and slices are there, and would have to go for somebody else's edit.
     accepted: list[_Candidate] = []
     for candidate in sorted(candidates, key=lambda c: (not c.table, c.rank)):
         other = next((a for a in accepted if _collide(a.network, candidate.network)), None)
-        if other is None:
+        former = _former_table(candidate, tables)
+        if other is not None:
+            text = (
+                f"range {candidate.network.range.cidr} of network {candidate.network.name} overlaps"
+                f" {other.network.range.cidr} of network {other.network.name}"
+                f" ({other.sources[0].key}), which goes first; no slices are dealt from it: choose"
+                " another range, or set another network_name if the addresses never meet"
+            )
+        elif former is not None:
+            text = (
+                f"range {candidate.network.range.cidr} of network {candidate.network.name} is held"
+                f" by NodeSlicePool {former.name}, made {_with(former.space)}; no slices are dealt"
+                f" {_with(candidate.network.network_name)} before that one's pods are gone:"
+                " set network_name as it was, or choose another name or range"
+            )
+        else:
             accepted.append(candidate)
             continue
-        text = (
-            f"range {candidate.network.range.cidr} of network {candidate.network.name} overlaps"
-            f" {other.network.range.cidr} of network {other.network.name}"
-            f" ({other.sources[0].key}), which goes first; no slices are dealt from it: choose"
-            " another range, or set another network_name if the addresses never meet"
-        )
         problems.extend(Problem(source, OVERLAPPING, text) for source in candidate.sources)
     return sorted(accepted, key=lambda c: c.rank)
+
+
+def _former_table(candidate: _Candidate, tables: list[TableSeen]) -> TableSeen | None:
+    """Return the table that held the network's slices before its network_name was edited.
+
+    Name and range make the network: its pods still have addresses from pools under other names.
+    """
+    network = candidate.network
+    if network.slice_size is None or candidate.table:
+        return None
+    return next(
+        (
+            table
+            for table in tables
+            if table.range is not None
+            and not table.may_serve(network)
+            and table.name in _names(network)
+            and table.range.overlaps(network.range)
+        ),
+        None,
+    )
+
+
+def _with(network_name: str | None) -> str:
+    return f'with network_name "{network_name}"' if network_name else "without network_name"
 
 
 def _collide(one: Network, other: Network) -> bool:

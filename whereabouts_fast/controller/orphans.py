@@ -45,14 +45,16 @@ class Orphans:
 
         Only whoever deletes a table by hand, with all NADs of its network gone, leaves such pools.
         """
-        strays = [p for p in self._world.pools_of(space) if p.node and not _covered(p, units)]
+        strays = [
+            p for p in self._world.pools_of(space) if p.exact and p.node and not _covered(p, units)
+        ]
         due = [pool for pool in strays if not pool.closed or not pool.used]
         if not due:
             return
         # The caches of tables and pools are not of one moment: ask before touching anything.
         answer = await self._client.list(NODESLICEPOOLS, self._world.namespace)
         listed = {
-            (table.version, held.node, held.base, held.prefix)
+            (table.space, table.version, held.node, held.base, held.prefix)
             for table in map(decode_table, answer["items"])
             for held in table.held
         }
@@ -69,7 +71,7 @@ class Orphans:
                     await self._pools.delete(now)
 
         failures = await each(
-            [p for p in due if (p.version, p.node, p.base, p.prefix) not in listed],
+            [p for p in due if (space, p.version, p.node, p.base, p.prefix) not in listed],
             step,
             self._in_flight,
         )

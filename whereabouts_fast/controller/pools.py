@@ -107,7 +107,9 @@ class Pools:
 
     async def gone(self, unit: Unit, held: Held) -> bool:
         """Read a slice's pool live; whether there is none."""
-        return await self.look(unit.pool_name(held.node, held.base, held.prefix)) is None
+        name = unit.pool_of(held)
+        # Without a name somebody edited the table, and there can be no pool.
+        return not name or await self.look(name) is None
 
     async def list_live(self, unit: Unit) -> None:
         """Read all pools of a network live, and have the next plan see them as they are."""
@@ -170,5 +172,11 @@ class Pools:
 
 
 def _is(pool: PoolView, unit: Unit, action: Create) -> bool:
-    wanted = (unit.space, unit.network, action.node, action.base, action.prefix)
-    return (pool.space, pool.network, pool.node, pool.base, pool.prefix) == wanted
+    if pool.problem or (unit.range.version, action.base, action.prefix) != (
+        pool.version,
+        pool.base,
+        pool.prefix,
+    ):
+        return False
+    wanted = (unit.space, unit.network, action.node)
+    return not pool.exact or (pool.space, pool.network, pool.node) == wanted

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from whereabouts_fast.controller import changes
-from whereabouts_fast.controller.announce import WARNING, Once, Reference, SliceEvents, Tell
+from whereabouts_fast.controller.announce import (
+    UNREADABLE,
+    WARNING,
+    Once,
+    Reference,
+    SliceEvents,
+    Tell,
+)
 from whereabouts_fast.controller.claims import INVALID, Problem, Source
 from whereabouts_fast.controller.tables import waiting_text
 from whereabouts_fast.controller.units import Unit
-from whereabouts_fast.ipam.holdings import Held
-from whereabouts_fast.kube.resource import NADS, NODESLICEPOOLS
+from whereabouts_fast.ipam.holdings import Create, Held, PoolSeen
+from whereabouts_fast.kube.resource import IPPOOLS, NADS, NODESLICEPOOLS
 from whereabouts_fast.observability import logs
+from whereabouts_fast.resources.pools import PoolView
 from whereabouts_fast.resources.tables import TableView
 
 
@@ -33,12 +42,16 @@ class Reporter:
         self._counters = counters
         self._events = events or SliceEvents(tell)
         self._once = Once()
+        self._once_pools = Once()
         self._log = logs.get("slices")
 
-    def problems(self, problems: tuple[Problem, ...], alive: frozenset[str]) -> None:
+    def problems(
+        self, problems: tuple[Problem, ...], alive: frozenset[str], tables: set[str]
+    ) -> None:
         """Tell the owners of NADs what is wrong, once for each NAD and wording.
 
-        `alive` are the uids of all NADs.
+        `alive` are the uids of all NADs, `tables` the names of all tables; what was told of others
+        is forgotten.
         """
         by_source: dict[Source, set[tuple[str, str]]] = {}
         for problem in problems:
@@ -50,7 +63,8 @@ class Reporter:
             for reason, message in sorted(self._once.news(source.uid, frozenset(statements))):
                 self._log.error("Refused network", network=source.key, reason=reason, err=message)
                 self._tell(attachment(source), WARNING, reason, message)
-        self._once.keep(lambda uid: uid in alive or uid.startswith(_TABLE))
+        keys = alive | {_TABLE + name for name in tables}
+        self._once.keep(keys.__contains__)
 
     def trouble(self, unit: Unit, message: str) -> None:
         """Tell why a network cannot be served, once; "" withdraws it."""
@@ -59,6 +73,16 @@ class Reporter:
         for reason, text in self._once.news(key, statements):
             self._log.error("Found trouble with network", network=unit.table_name, err=text)
             self._tell(_about(unit), WARNING, reason, text)
+
+    def unreadable(self, pools: Iterable[PoolView]) -> None:
+        """Tell of all pools that cannot be read, once for each and wording."""
+        bad = {pool.uid: pool for pool in pools}
+        for uid, pool in bad.items():
+            text = f"IPPool {pool.name} cannot be read and is left alone ({pool.problem})"
+            for reason, message in self._once_pools.news(uid, frozenset([(UNREADABLE, text)])):
+                self._log.error("Could not read pool", pool=pool.name, err=pool.problem)
+                self._tell(_pool(pool), WARNING, reason, message + ": correct it or delete it")
+        self._once_pools.keep(bad.__contains__)
 
     def written(
         self, unit: Unit, table: TableView, pooled: frozenset[tuple[str, int, int]]
@@ -143,12 +167,22 @@ def reference(table: TableView) -> Reference:
     }
 
 
+def _pool(pool: PoolView) -> Reference:
+    return {
+        "apiVersion": IPPOOLS.api_version,
+        "kind": IPPOOLS.kind,
+        "namespace": pool.namespace,
+        "name": pool.name,
+        "uid": pool.uid,
+    }
+
+
 def _about(unit: Unit) -> Reference:
     if unit.wanted is not None:
         return attachment(unit.wanted.sources[0])
     return reference(unit.table) if unit.table is not None else {}
 
 
-def key(held: Held) -> tuple[str, int, int]:
+def key(one: Held | PoolSeen | Create) -> tuple[str, int, int]:
     """Return what pools and entries are matched by."""
-    return held.node, held.base, held.prefix
+    return one.node, one.base, one.prefix

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from whereabouts_fast.controller.bounded import each
@@ -30,9 +30,11 @@ from whereabouts_fast.resources.pools import PoolView
 from whereabouts_fast.resources.tables import TableTooLargeError, TableView
 
 A = TypeVar("A")
+_Key = tuple[str, int, int]
 
 # A slice passes through three or four; more means that somebody else writes too.
 _ROUNDS = 12
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +113,31 @@ class Settler:
                 " limit for objects: split the network into several"
             )
             draft = self._fitting(unit, others, gone)
+        blocked = self._blocked(unit, draft.plan)
         table = await self._tables.write(unit, draft.body)
-        self._report.trouble(unit, trouble or _unnamable_text(self._units.unnamable(unit)))
+        troubles = (
+            trouble,
+            _unnamable_text(self._units.unnamable(unit)),
+            _blocked_text(blocked),
+            _disputed_text(unit, draft),
+        )
+        self._report.trouble(unit, "; ".join(filter(None, troubles)))
         if draft.body is None:
             self._report.ended(unit)
         if table is not None:
             self._tell(unit, table, draft.waiting, draft.pools)
-        return draft.plan
+        possible = tuple(action for action in draft.plan.actions if action not in blocked)
+        return replace(draft.plan, actions=possible)
+
+    def _blocked(self, unit: Unit, plan: Plan) -> dict[Action, str]:
+        """Return what cannot be created, because something else has the name, with that name."""
+        blocked: dict[Action, str] = {}
+        for action in _only(plan, Create):
+            name = unit.pool_name(*key(action))
+            if self._world.pool(name) is not None:
+                blocked[action] = name
+                self._world.blocking.setdefault(name, set()).add(unit.space)
+        return blocked
 
     def _draft(
         self, unit: Unit, others: list[Unit], gone: frozenset[Held], newcomers: int | None
@@ -193,12 +213,15 @@ class Settler:
         self, unit: Unit, creates: list[Create], opens: list[Open]
     ) -> list[ApiError]:
         """Create pools closed, read the table live once, open what it still gives."""
-        closed = [self._world.pool(action.pool.name) for action in opens]
-        ready: list[PoolView] = [pool for pool in closed if pool is not None and pool.closed]
+        ready: list[tuple[_Key, PoolView]] = []
+        for action in opens:
+            pool = self._world.pool(action.pool.name)
+            if pool is not None and pool.closed:
+                ready.append((key(action.pool), pool))
 
         async def create(action: Create) -> None:
             if (pool := await self._pools.create(unit, action)) is not None:
-                ready.append(pool)
+                ready.append((key(action), pool))
 
         failures = await each(creates, create, self._in_flight)
         if not ready:
@@ -206,8 +229,9 @@ class Settler:
         live = await self._tables.read(unit.table_name)
         given = {key(held) for held in live.held if held.state == ACTIVE} if live else set()
 
-        async def settle(pool: PoolView) -> None:
-            if (pool.node, pool.base, pool.prefix) in given:
+        async def settle(one: tuple[_Key, PoolView]) -> None:
+            slice_, pool = one
+            if slice_ in given:
                 await self._pools.open(pool)
             else:
                 await self._pools.delete(pool)
@@ -217,6 +241,35 @@ class Settler:
 
 def _only(plan: Plan, kind: type[A]) -> list[A]:
     return [action for action in plan.actions if isinstance(action, kind)]
+
+
+def _blocked_text(blocked: dict[Action, str]) -> str:
+    if not blocked:
+        return ""
+    names = ", ".join(list(blocked.values())[:_SHOWN])
+    return (
+        "nodes get no pool, because there are IPPools of these names that are unreadable or of"
+        f" another network: {names}; correct or delete them"
+    )
+
+
+def _disputed_text(unit: Unit, draft: _Draft) -> str:
+    if not draft.plan.disputed:
+        return ""
+    slices_ = [unit.cidr(held.base, held.prefix) for held in draft.plan.disputed]
+    rivals = {
+        pool.name
+        for held in draft.plan.disputed
+        for pool in draft.pools
+        if key(pool) != key(held)
+        and pool.base >> (unit.width - min(pool.prefix, held.prefix))
+        == held.base >> (unit.width - min(pool.prefix, held.prefix))
+    }
+    by = f"IPPools {', '.join(sorted(rivals)[:_SHOWN])} claim" if rivals else "others claim"
+    return (
+        f"slices stay closed, because {by} their addresses: {', '.join(slices_[:_SHOWN])};"
+        " correct the table, or delete the pool that does not belong there once it is empty"
+    )
 
 
 def _unnamable_text(nodes: list[str]) -> str:

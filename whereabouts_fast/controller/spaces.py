@@ -8,13 +8,14 @@ from collections.abc import Callable
 from whereabouts_fast.controller import claims
 from whereabouts_fast.controller.networks import Resolution, TableSeen, resolve
 from whereabouts_fast.controller.orphans import Orphans
-from whereabouts_fast.controller.report import Reporter
+from whereabouts_fast.controller.report import Reporter, key
 from whereabouts_fast.controller.settle import Settler
 from whereabouts_fast.controller.units import Unit, Units
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import ranges
 from whereabouts_fast.kube.workqueue import Done, RetryAfter
 from whereabouts_fast.resources.attachments import AttachmentView
+from whereabouts_fast.resources.pools import PoolView
 from whereabouts_fast.resources.tables import TableView
 
 # An address space by its network_name ("" = all unnamed networks), or None: find out anew which
@@ -91,9 +92,15 @@ class Spaces:
         for space in self._known():
             self._enqueue(space)
 
-    def space_changed(self, space: str) -> None:
+    def pool_changed(self, pool: PoolView) -> None:
         """A pool has changed."""
-        self._enqueue(space)
+        self._enqueue(pool.space)
+        for space in self._world.blocking.pop(pool.name, ()):
+            self._enqueue(space)
+        if pool.stem:
+            for space in self._known():
+                if pool.may_be_in(space):
+                    self._enqueue(space)
 
     def table_changed(self, table: TableView) -> None:
         """A table was changed by somebody else."""
@@ -123,7 +130,7 @@ class Spaces:
         before_spaces = self._resolution.spaces
         self._resolution = resolve(
             [reading for _, reading in self._readings.values()],
-            [_seen(table) for table in self._world.all_tables()],
+            self._tables_seen(),
         )
         self._served(self._resolution)
         after = self._resolution.spaces
@@ -131,11 +138,28 @@ class Spaces:
             if before_spaces.get(space) != after.get(space):
                 self._enqueue(space)
         alive = frozenset(nad.uid for nad in attachments)
-        self._report.problems(self._resolution.problems, alive)
+        tables = {table.name for table in self._world.all_tables()}
+        wanted = {one.table for space in after.values() for one in space}
+        self._report.problems(self._resolution.problems, alive, tables | wanted)
+
+    def _tables_seen(self) -> list[TableSeen]:
+        homes: dict[str, set[str]] = {}
+        for pool in self._world.pools.values():
+            if pool.exact:
+                homes.setdefault(pool.network, set()).add(pool.space)
+        return [_seen(table, homes.get(table.network, set())) for table in self._world.all_tables()]
+
+    def _taken(self, space: str, units: list[Unit]) -> set[object]:
+        tables = [unit.refreshed(self._world).table for unit in units]
+        entries = {key(held) for table in tables if table is not None for held in table.held}
+        return entries | {pool.name for pool in self._world.pools_of(space)}
 
     async def _settle(self, space: str) -> Done | RetryAfter:
         await self._orphans.correct_doubts(_DOUBT_SECONDS)
+        if not space:
+            self._report.unreadable(self._world.unreadable_pools())
         units = self._units.of(space, self._resolution)
+        before = self._taken(space, units)
         pauses: list[float] = []
         failure: Exception | None = None
         for unit in units:
@@ -151,7 +175,12 @@ class Spaces:
             if unit.table is not None and self._world.table(unit.table_name) is None:
                 # Its name is free: somebody may have waited for it.
                 self._enqueue(None)
+                if unit.wanted is None:
+                    self._units.forget(unit.table_name)
         await self._orphans.retire(space, units)
+        if before - self._taken(space, units):
+            # What one network left, another may have waited for; nobody else will say so.
+            self._enqueue(space)
         if failure is not None:
             raise failure
         if self._orphans.doubts():
@@ -159,10 +188,14 @@ class Spaces:
         return RetryAfter(min(pauses)) if pauses else Done()
 
 
-def _seen(table: TableView) -> TableSeen:
+def _seen(table: TableView, homes: set[str]) -> TableSeen:
+    """`homes` are the address spaces in which the network has pools."""
     if table.unreadable or not table.version:
         return TableSeen(table.name, None)
-    return TableSeen(table.name, ranges.Range(table.version, table.base, table.prefix, 1, 0))
+    whole = ranges.Range(table.version, table.base, table.prefix, 1, 0)
+    # Where pools are only in other spaces, somebody edited the table and not the network.
+    known = table.space_recorded and (not homes or table.space in homes)
+    return TableSeen(table.name, whole, table.space if known else None)
 
 
 def _unreadable_text(unit: Unit) -> str:

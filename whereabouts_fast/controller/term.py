@@ -48,7 +48,7 @@ class Term:
         spaces = self._spaces(report, queue)
         changes.networks = spaces.networks_changed
         changes.nodes = spaces.nodes_changed
-        changes.space = spaces.space_changed
+        changes.pool = spaces.pool_changed
         changes.table = spaces.table_changed
         log.info("Began to lead")
         try:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from whereabouts_fast.controller.networks import Resolution, Wanted
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import address, naming, ranges
-from whereabouts_fast.ipam.holdings import ACTIVE, Held, NodeSeen, Observed
+from whereabouts_fast.ipam.holdings import ACTIVE, Held, NodeSeen, Observed, PoolSeen
 from whereabouts_fast.ipam.ranges import Range
 from whereabouts_fast.ipam.space import Claim
 from whereabouts_fast.resources.tables import TableView
 
 DEFAULT_COOLDOWN = 60.0
-# Longer names can make the name of a pool longer than an object name may be.
-_SAFE_NAME = 60
+# Together longer, node and network_name can make the name of a pool longer than an object name may
+# be: the longest slice text has 43 characters.
+_SAFE_NAMES = 208
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,11 @@ class Unit:
     table: TableView | None
 
     @property
+    def width(self) -> int:
+        """Bits of an address."""
+        return address.width(self.range.version)
+
+    @property
     def unreadable(self) -> str:
         """Why nothing may be decided about this network, "" when it may."""
         if self.table is None or not (self.table.unreadable or not self.table.version):
@@ -45,6 +51,13 @@ class Unit:
     def pool_name(self, node: str, base: int, prefix: int) -> str:
         """Return the name of a node's pool. Raises naming.InvalidNameError."""
         return naming.ip_pool(self.cidr(base, prefix), self.space, node)
+
+    def pool_of(self, held: Held) -> str:
+        """Return the name of an entry's pool, "" when no object can have it."""
+        try:
+            return self.pool_name(held.node, held.base, held.prefix)
+        except naming.InvalidNameError:
+            return ""
 
     def cidr(self, base: int, prefix: int) -> str:
         """Return the text of a slice."""
@@ -72,6 +85,10 @@ class Units:
             if table.space == space and resolution.bound(table.name) is None
         )
         return units
+
+    def forget(self, table: str) -> None:
+        """Forget what is remembered of a network whose table is gone."""
+        self._cooldowns.pop(table, None)
 
     def _wanted(self, wanted: Wanted) -> Unit:
         network = wanted.network
@@ -138,11 +155,23 @@ class Units:
                 and other.table.version == version
                 for one in other.table.held
             ),
-            pools=tuple(
-                pool.seen() for pool in self._world.pools_of(unit.space) if pool.version == version
-            ),
+            pools=tuple(self._pools(unit)),
             gone=gone,
         )
+
+    def _pools(self, unit: Unit) -> Iterator[PoolSeen]:
+        found = [p for p in self._world.pools_of(unit.space) if p.version == unit.range.version]
+        named: dict[str, Held] = {}
+        if unit.table is not None and not all(pool.exact for pool in found):
+            # The plugin finds pools by their names; so whatever else is lost, the table and the
+            # name together say whose pool it is.
+            named = {unit.pool_of(held): held for held in unit.table.held}
+        for pool in found:
+            held = named.get(pool.name)
+            if held is None or (held.base, held.prefix) != (pool.base, pool.prefix):
+                yield pool.seen()
+            else:
+                yield pool.seen(held.node, unit.network)
 
     def in_order(self, unit: Unit) -> list[str]:
         """Return the nodes that may hold slices, in the order in which they are served."""
@@ -153,7 +182,7 @@ class Units:
         return [
             node.name
             for node in self._world.nodes_seen()
-            if len(node.name) > _SAFE_NAME and not _namable(unit, node)
+            if len(node.name) + len(unit.space) > _SAFE_NAMES and not _namable(unit, node)
         ]
 
     def _nodes(self, unit: Unit) -> tuple[NodeSeen, ...]:

@@ -20,6 +20,8 @@ from whereabouts_fast.resources.tables import TableView, decode_table
 T = TypeVar("T")
 
 _SPACE = "space"
+# The index value of pools of which only the name is known; no address space is called so.
+_ANY = "*"
 
 
 @dataclass(slots=True)
@@ -27,7 +29,7 @@ class Changes:
     """Who is told of what; each called on the event loop, to enqueue keys and nothing else."""
 
     networks: Callable[[], None] = lambda: None
-    space: Callable[[str], None] = lambda _: None
+    pool: Callable[[PoolView], None] = lambda _: None
     table: Callable[[TableView], None] = lambda _: None
     nodes: Callable[[], None] = lambda: None
 
@@ -43,6 +45,8 @@ class World:
     pools: Informer[PoolView]
     recent_tables: Recent[TableView] = field(default_factory=Recent)
     recent_pools: Recent[PoolView] = field(default_factory=Recent)
+    # Pools that stand in the way of others of their name -> the address spaces that wait for them.
+    blocking: dict[str, set[str]] = field(default_factory=dict)
     changes: Changes = field(default_factory=Changes)
     _nodes_seen: tuple[NodeSeen, ...] | None = None
 
@@ -88,6 +92,7 @@ class World:
         """
         self.recent_tables = Recent()
         self.recent_pools = Recent()
+        self.blocking = {}
         self.changes = changes
 
     def end_term(self) -> None:
@@ -110,9 +115,15 @@ class World:
         return self.recent_tables.latest(key, self.tables.get(key))
 
     def pools_of(self, space: str) -> list[PoolView]:
-        """Return the readable pools of one address space, as last written or seen."""
-        merged = self.recent_pools.merge(self.pools.by_index(_SPACE, space))
-        return [pool for pool in merged if pool.space == space and not pool.problem]
+        """Return the readable pools that may be of one address space, as last written or seen."""
+        known = self.pools.by_index(_SPACE, space)
+        doubtful = [p for p in self.pools.by_index(_SPACE, _ANY) if p.space != space]
+        merged = self.recent_pools.merge([*known, *doubtful])
+        return [pool for pool in merged if pool.may_be_in(space) and not pool.problem]
+
+    def unreadable_pools(self) -> list[PoolView]:
+        """Return the pools that could not be read; those are in the unnamed space."""
+        return [pool for pool in self.pools.by_index(_SPACE, "") if pool.problem]
 
     def pool(self, name: str) -> PoolView | None:
         """Return one pool, as last written or seen."""
@@ -148,11 +159,11 @@ class World:
             return
         if old is None or new is None or _relevant(old) != _relevant(new):
             for pool in _present(old, new):
-                self.changes.space(pool.space)
+                self.changes.pool(pool)
 
 
 def _space_of(pool: PoolView) -> Iterable[str]:
-    return (pool.space,)
+    return (pool.space, _ANY) if pool.stem else (pool.space,)
 
 
 def _relevant(pool: PoolView) -> tuple[object, ...]:

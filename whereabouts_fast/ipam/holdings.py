@@ -39,7 +39,10 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class PoolSeen:
-    """An existing pool; `node` is empty for pools that all nodes share."""
+    """An existing pool; `node` is empty for pools that all nodes share.
+
+    `leaving`: it is deleted already, and somebody's finalizer still keeps it.
+    """
 
     name: str
     node: str
@@ -48,6 +51,7 @@ class PoolSeen:
     prefix: int
     closed: bool
     empty: bool
+    leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,10 +97,11 @@ class _Planner:
     def plan(self) -> Plan:
         for held in self._seen.table or ():
             self._keep(held)
+        rivals = self._rivals()
         while True:
             self._adopt()
-            self._drain()
-            self._give_back()
+            self._drain(rivals)
+            self._give_back(rivals)
             if not self._age():
                 break
             # What became free may be where a pool is that the table does not know.
@@ -108,7 +109,7 @@ class _Planner:
         table = tuple(sorted(self._entries.values(), key=lambda h: (h.base, h.prefix, h.node)))
         actions, disputed = self._actions(table)
         return Plan(
-            table=table if table or self._seen.wanted or self._own_pools() else None,
+            table=table if table or self._seen.wanted or self._left_behind() else None,
             actions=tuple(actions),
             waiting=tuple(self._waiting),
             again=self._again(),
@@ -153,12 +154,34 @@ class _Planner:
                 active.add(pool.node)
             self._keep(held)
 
-    def _drain(self) -> None:
-        for held in list(self._entries.values()):
-            if held.state == ACTIVE and not (held.node in self._order and self._inside(held)):
+    def _rivals(self) -> set[_Key]:
+        """Return entries without a pool that overlap others; only edits by hand make them."""
+        disputes = contested(self._claim(held) for held in self._entries.values())
+        if not disputes:
+            return set()
+        kept = Claimed([])
+        rivals = set()
+        ordered = sorted(
+            self._entries.items(),
+            key=lambda item: (item[0] not in self._pools, item[1].base, item[1].prefix, item[0]),
+        )
+        for key, held in ordered:
+            last = self._last(held.base, held.prefix)
+            if self._claim(held) not in disputes:
+                continue
+            if not kept.touches(held.base, last):
+                kept.add(held.base, last)
+            elif key not in self._pools:
+                rivals.add(key)
+        return rivals
+
+    def _drain(self, rivals: set[_Key]) -> None:
+        for key, held in list(self._entries.items()):
+            rightful = held.node in self._order and self._inside(held) and key not in rivals
+            if held.state == ACTIVE and not rightful:
                 self._keep(replace(held, state=DRAINING, since=self._now))
 
-    def _give_back(self) -> None:
+    def _give_back(self, rivals: set[_Key]) -> None:
         """Return a present node's own slice, before it can be freed or dealt to anybody."""
         active = self._active_nodes()
         best: dict[str, tuple[bool, bool, int, int]] = {}
@@ -166,7 +189,7 @@ class _Planner:
         for held in self._entries.values():
             if held.node in active or held.node not in self._order or not self._inside(held):
                 continue
-            if not self._useful(held.base, held.prefix):
+            if _key(held) in rivals or not self._useful(held.base, held.prefix):
                 continue
             pool = self._pools.get(_key(held))
             rank = (held.state == COOLING, pool is None or pool.empty, held.base, held.prefix)
@@ -228,13 +251,13 @@ class _Planner:
         def retire(pool: PoolSeen) -> None:
             if not pool.closed:
                 closes.append(Close(pool))
-            elif pool.empty:
+            elif pool.empty and not pool.leaving:
                 deletes.append(Delete(pool))
 
         for held in table:
             pool = self._pools.get(_key(held))
             if held.state == ACTIVE:
-                if pool is not None and not pool.closed:
+                if pool is not None and (pool.leaving or not pool.closed):
                     continue
                 if self._claim(held) in disputes:
                     disputed.append(held)
@@ -256,6 +279,10 @@ class _Planner:
         rests = [self._rest(held) for held in self._entries.values() if held.state == COOLING]
         # A cooled slice whose pool is still there waits for the pool, not for the clock.
         return min((rest for rest in rests if rest > 0), default=None)
+
+    def _left_behind(self) -> bool:
+        """Return whether a pool of this network is left that no other table lists active."""
+        return any(self._claim(pool) not in self._elsewhere for pool in self._own_pools())
 
     # Facts
 

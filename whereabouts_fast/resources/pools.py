@@ -26,6 +26,9 @@ class PoolView:
     it means. `space` is the address space: the network_name, or "" for that of all unnamed
     networks. `used` counts entries, malformed ones too. `want`, `more` and `refused` are the
     annotations, None when absent. `problem` is "" unless the object could not be read.
+
+    `exact`: node and network are those that the name is made of. Pools that whereabouts wrote have
+    neither; of those `stem` is the name without its range: a network_name, a node or both.
     """
 
     namespace: str
@@ -46,22 +49,37 @@ class PoolView:
     more: str | None = None
     refused: str | None = None
     problem: str = ""
+    exact: bool = True
+    stem: str = ""
+    deleting: bool = False
 
     @property
     def key(self) -> str:
         """Return "namespace/name"."""
         return f"{self.namespace}/{self.name}"
 
-    def seen(self) -> PoolSeen:
-        """Return what slice plans need of the pool."""
+    def may_be_in(self, space: str) -> bool:
+        """Return whether the pool is, or for all that is known may be, in an address space."""
+        if self.space == space:
+            return True
+        return bool(self.stem) and (not space or f"{self.stem}-".startswith(f"{space}-"))
+
+    def seen(self, node: str = "", network: str = "") -> PoolSeen:
+        """Return what slice plans need of the pool, as one of `node` when that is given.
+
+        A pool that is not what its name says is nobody's: its range is taken, and that is all.
+        """
+        if self.exact:
+            node, network = self.node, self.network
         return PoolSeen(
             self.name,
-            self.node,
-            self.network,
+            node,
+            network,
             self.base,
             self.prefix,
             self.closed,
             self.used == 0,
+            self.deleting,
         )
 
 
@@ -94,6 +112,7 @@ def decode_pool(raw: dict[str, Any]) -> PoolView:
             version, base, prefix = read_cidr(spec.range)
         except address.AddressError as error:
             problem = f'spec.range "{spec.range}" {error}'
+    space, exact, stem = ("", False, "") if problem else _identity(meta.name, spec)
     notes = meta.annotations or {}
     return PoolView(
         namespace=meta.namespace,
@@ -106,7 +125,7 @@ def decode_pool(raw: dict[str, Any]) -> PoolView:
         prefix=prefix,
         node=spec.node,
         network=spec.network,
-        space="" if problem or _unnamed(meta.name, spec) else spec.network,
+        space=space,
         closed=spec.closed,
         overlapping=spec.overlapping,
         used=len(spec.allocations),
@@ -114,6 +133,9 @@ def decode_pool(raw: dict[str, Any]) -> PoolView:
         more=notes.get(naming.ANNOTATION_MORE),
         refused=notes.get(naming.ANNOTATION_REFUSED),
         problem=problem,
+        exact=exact,
+        stem=stem,
+        deleting=meta.deleting is not None,
     )
 
 
@@ -174,8 +196,18 @@ def close_patch(uid: str) -> list[dict[str, Any]]:
     ]
 
 
-def _unnamed(name: str, spec: _Spec) -> bool:
+def _identity(name: str, spec: _Spec) -> tuple[str, bool, str]:
+    """Return address space, whether the name says the same, and else its part before the range."""
+    cidr = spec.range.rpartition("-")[2]
     try:
-        return name == naming.ip_pool(spec.range.rpartition("-")[2], "", spec.node)
+        tail = naming.ip_pool(cidr)
+        if spec.network or not spec.node:
+            # Without a network only a classic pool of an unnamed one is what its name says.
+            if name == naming.ip_pool(cidr, "", spec.node):
+                return "", True, ""
+            if spec.network and name == naming.ip_pool(cidr, spec.network, spec.node):
+                return spec.network, True, ""
     except naming.InvalidNameError:
-        return False
+        return spec.network, False, ""
+    stem = name.removesuffix(f"-{tail}")
+    return spec.network, False, "" if stem == name else stem

@@ -47,7 +47,8 @@ class Condition:
 class TableView:
     """One NodeSlicePool.
 
-    `network` is the network's plain name, `space` its address space ("" for unnamed networks).
+    `network` is the network's plain name, `space` its address space ("" for unnamed networks);
+    `space_recorded` is False where whereabouts wrote the table, which does not say it.
     `version` (4 or 6; 0 when unreadable), `base` and `prefix` are those of `range`; `size` is the
     recorded slice size, None when unreadable. `held` is sorted by address; free entries are left
     out. `unreadable` are entries that are kept as they are. `raw` is the object without
@@ -70,6 +71,7 @@ class TableView:
     conditions: tuple[Condition, ...]
     unreadable: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     raw: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    space_recorded: bool = True
     problem: str = ""
 
     @property
@@ -161,6 +163,7 @@ def decode_table(raw: dict[str, Any]) -> TableView:
         ),
         unreadable=tuple(unreadable),
         raw=_without_managed_fields(raw),
+        space_recorded=bool(spec.network or spec.network_name),
         problem=problem,
     )
 

@@ -96,6 +96,32 @@ def test_a_table_still_wanted_is_nobody_elses() -> None:
     assert got == {"10.0.0.0/25": "x", "10.0.1.0/24": "x-10.0.1.0-24"}
 
 
+@pytest.mark.parametrize(("before", "after"), [("x", None), ("", "x")])
+def test_another_network_name_waits_for_the_pods_of_the_former(
+    before: str, after: str | None
+) -> None:
+    """Name and range are the same, so it is the same network, with pools under other names."""
+    former = TableSeen("x", ranges.build("10.0.0.0/24"), before)
+    got = resolve([reading("a", cni="x", network_name=after)], [former])
+    assert got.spaces == {}
+    ((_, reason),) = reasons(got)
+    assert reason == "OverlappingRanges"
+    assert "NodeSlicePool x" in got.problems[0].message
+    assert 'network_name "x"' in got.problems[0].message
+    assert tables(resolve([reading("a", cni="x", network_name=after)], [])) != {}
+
+
+def test_a_table_that_says_no_network_name_is_anybodys() -> None:
+    got = resolve([reading("a", network_name="x")], [seen("x", "10.0.0.0/24")])
+    assert tables(got) == {"10.0.0.0/24": "x"}
+
+
+def test_a_far_range_need_not_wait_for_a_table_of_another_network_name() -> None:
+    far = TableSeen("x", ranges.build("10.7.0.0/24"), "x")
+    got = resolve([reading("a", cni="x")], [far])
+    assert tables(got) == {"10.0.0.0/24": "x-10.0.0.0-24"}
+
+
 def test_an_unreadable_table_is_not_replaced_by_another_name() -> None:
     assert tables(resolve([reading("a", cni="x")], [seen("x", None)])) == {"10.0.0.0/24": "x"}
 

@@ -46,6 +46,38 @@ def test_what_is_encoded_is_decoded_alike() -> None:
     assert view.seen() == PoolSeen(view.name, "n1", "blue", 0x0A280040, 26, True, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "spec", "space", "exact"),
+    [
+        ("blue-n1-10.40.0.64-26", {"node": "n1", "network": "blue"}, "blue", True),
+        ("n1-10.40.0.64-26", {"node": "n1", "network": "blue"}, "", True),
+        ("10.40.0.64-26", {}, "", True),
+        ("blue-10.40.0.64-26", {"network": "blue"}, "blue", True),
+        ("blue-n1-10.40.0.64-26", {}, "", False),
+        ("blue-n1-10.40.0.64-26", {"node": "n1"}, "", False),
+        ("blue-n1-10.40.0.64-26", {"network": "blue"}, "blue", False),
+        ("blue-n1-10.40.0.64-26", {"node": "n2", "network": "blue"}, "blue", False),
+        ("copy", {"node": "n1", "network": "blue"}, "blue", False),
+        ("copy", {"node": "n1", "network": "B_D"}, "B_D", False),
+    ],
+)
+def test_a_pool_is_what_it_says_only_when_its_name_says_the_same(
+    name: str, spec: dict[str, Any], space: str, exact: bool
+) -> None:
+    view = decode_pool(stored(name, **spec))
+    assert (view.space, view.exact, view.problem) == (space, exact, "")
+    # One that is not takes its range from everybody, and is nobody's.
+    said = (spec.get("node", ""), spec.get("network", "")) if exact else ("", "")
+    assert (view.seen().node, view.seen().network) == said
+
+
+def test_a_pool_without_network_may_be_of_each_that_its_name_begins_with() -> None:
+    view = decode_pool(stored("blue-rack-n1-10.40.0.64-26"))
+    may = ["", "blue", "blue-rack", "blue-rack-n1"]
+    assert [s for s in [*may, "blu", "blue-r", "red", "n1"] if view.may_be_in(s)] == may
+    assert view.seen("n1", "blue-rack").node == "n1"
+
+
 def test_marks_that_are_not_set_are_absent() -> None:
     body = encode_pool(
         namespace="s", cidr="fd10::/64", node="", network="x", network_name="", closed=False
