@@ -91,6 +91,13 @@ def _failed(what: str) -> CniError:
     return CniError(errors.CHECK_FAILED, what, "delete the pod, so that it is set up anew")
 
 
+def _address(one: hints.Pool, offset: int) -> Address:
+    version, base, prefix = address.parse_cidr(one.cidr)
+    if not 0 <= offset < 1 << address.width(version) - prefix:
+        raise _failed(f"pool {one.name} has this attachment recorded at {offset}, outside itself")
+    return version, base + offset
+
+
 class Recorded(turns.Turns):
     """One attachment's entry in the pools of one network."""
 
@@ -114,8 +121,7 @@ class Recorded(turns.Turns):
             if found is not None:
                 if found[0].fresh or self._confirmed(*found):
                     self.save()
-                    version, base, _ = address.parse_cidr(found[0].cidr)
-                    return version, base + found[1]
+                    return _address(*found)
             elif learnt:
                 raise _failed(
                     f'network "{self._network.name}" ({self._network.range.cidr}) has no address '
