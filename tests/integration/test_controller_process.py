@@ -154,6 +154,33 @@ def test_missing_and_outdated_definitions_are_told_and_waited_for(
         assert fetch(controller, "/readyz") == (200, "ok\n")
 
 
+def test_definitions_replaced_later_let_no_pool_stay_open(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    """The server then drops the mark with which a pool is created."""
+    api = own_cluster.api
+    path = CRDS.path(name="ippools.whereabouts.cni.cncf.io")
+    closed = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/closed"
+    create_node(api, "n1")
+    create_nad(api)
+    with running(own_cluster.kubeconfig, tmp_path) as controller:
+        wait_open(api, {"blue-n1-10.40.0.0-26"})
+        before = api.get(path)
+        api.patch(path, [{"op": "remove", "path": closed}])
+        controller.wait_for_pools(api)
+        create_node(api, "n2")
+        (entry, *_) = controller.wait(
+            lambda: [e for e in controller.entries("Failed to settle") if "dropped" in e["err"]],
+            "the loss of the mark is told",
+        )
+        for word in ("spec.closed", "blue-n2-10.40.0.64-26", "apply the CRDs"):
+            assert word in entry["err"]
+        now = api.get(path)
+        api.replace(path, {**now, "spec": before["spec"]})
+        controller.wait_for_pools(api)
+        wait_open(api, {"blue-n1-10.40.0.0-26", "blue-n2-10.40.0.64-26"})
+
+
 def test_an_address_in_use_is_a_failure_that_names_it(
     cluster: Cluster, api: Api, tmp_path: Path
 ) -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.test_slices_rules import BASE, NOW, blue, held, pool
-from whereabouts_fast.ipam.holdings import ACTIVE, COOLING, DRAINING, Confirm, Create
+from whereabouts_fast.ipam import ranges
+from whereabouts_fast.ipam.holdings import ACTIVE, COOLING, DRAINING, Close, Confirm, Create
 from whereabouts_fast.ipam.slices import plan
 
 
@@ -32,6 +33,20 @@ def test_of_overlapping_entries_with_pools_none_is_decided_on() -> None:
     assert decided.table == twice
     assert decided.actions == ()
     assert decided.disputed == (held("n2", 0),)
+
+
+def test_a_slice_that_exclusions_swallow_makes_way_for_another() -> None:
+    """Its node could give no address at all, and would for ever ask in vain."""
+    swallowed = ranges.build("10.40.0.0/24", exclude=["10.40.0.0/26", "10.40.0.64/27"])
+    pools = (pool("n1", 0, empty=False), pool("n2", 1))
+    table = (held("n1", 0), held("n2", 1))
+    decided = plan(blue("n1", "n2", range=swallowed, table=table, pools=pools), NOW)
+    assert decided.table == (held("n1", 0, DRAINING), held("n2", 1), held("n1", 2))
+    assert decided.actions == (Close(pools[0]), Create("n1", BASE + 128, 26))
+    # The edit is taken back while its pods live.
+    back = replace(pools[0], closed=True)
+    restored = plan(blue("n1", "n2", table=(*decided.table[:2],), pools=(back, pools[1])), NOW)
+    assert restored.table == table
 
 
 @pytest.mark.parametrize("state", [ACTIVE, DRAINING])

@@ -24,6 +24,21 @@ _PAGE = 500
 Written = Callable[[str, str], None]
 
 
+class DroppedError(ApiError):
+    """The server has not stored what makes a pool safe.
+
+    Definitions are looked at before anything is written; these have been replaced since.
+    """
+
+    def __init__(self, pool: str) -> None:
+        super().__init__(
+            0,
+            "Dropped",
+            f"the server dropped spec.closed of IPPool {pool}, whose CRD was replaced by an older"
+            " one: apply the CRDs of this version (charts/whereabouts-fast/crds)",
+        )
+
+
 class Pools:
     """The pools of one term of leadership."""
 
@@ -62,9 +77,12 @@ class Pools:
             pool = decode_pool(answer)
             self._recent.wrote(write, pool, created=True)
             self._written("IPPool", "ok")
-            return pool
         finally:
             self._recent.end(write)
+        if not pool.closed:
+            await self._remove(pool)
+            raise DroppedError(pool.name)
+        return pool
 
     async def open(self, pool: PoolView) -> bool:
         """Open a closed pool, if it is still the same object; whether that was done."""
@@ -72,15 +90,21 @@ class Pools:
 
     async def close(self, pool: PoolView) -> bool:
         """Close a pool, if it is still the same object; whether that was done."""
-        return await self._patch(pool, encoding.close_patch(pool.uid))
+        done = await self._patch(pool, encoding.close_patch(pool.uid))
+        now = self._world.pool(pool.name)
+        if done and now is not None and now.uid == pool.uid and not now.closed:
+            raise DroppedError(pool.name)
+        return done
 
     async def delete(self, pool: PoolView) -> None:
         """Delete a pool if it is still in the very state that was seen.
 
         A pool that is open or holds an address is left alone: whoever decided on it knew less.
         """
-        if pool.used or not pool.closed:
-            return
+        if not pool.used and pool.closed:
+            await self._remove(pool)
+
+    async def _remove(self, pool: PoolView) -> None:
         write = self._recent.begin(pool.key)
         try:
             await self._client.delete(

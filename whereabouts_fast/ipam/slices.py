@@ -177,7 +177,12 @@ class _Planner:
 
     def _drain(self, rivals: set[_Key]) -> None:
         for key, held in list(self._entries.items()):
-            rightful = held.node in self._order and self._inside(held) and key not in rivals
+            rightful = (
+                held.node in self._order
+                and self._inside(held)
+                and self._useful(held.base, held.prefix)
+                and key not in rivals
+            )
             if held.state == ACTIVE and not rightful:
                 self._keep(replace(held, state=DRAINING, since=self._now))
 
