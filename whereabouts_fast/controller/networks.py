@@ -62,11 +62,40 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class WantedPool:
+    """A pool that all nodes share, for every network in classic mode with its space and range.
+
+    `network` is the name of the oldest one. `networks` are the names of all, `checked` whether any
+    of them has its addresses kept apart from those of other ranges.
+    """
+
+    name: str
+    space: str
+    range: Range
+    network: str
+    networks: frozenset[str]
+    checked: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Resolution:
-    """The outcome: served networks by address space, and what to tell the owners of NADs."""
+    """The outcome by address space: networks in slice mode, pools of those in classic mode.
+
+    `problems` is what to tell the owners of NADs.
+    """
 
     spaces: Mapping[str, tuple[Wanted, ...]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    pools: Mapping[str, tuple[WantedPool, ...]] = field(default_factory=dict)
+
+    def differing(self, other: Resolution) -> set[str]:
+        """Return the spaces for which another resolution asks for something else."""
+        return {
+            space
+            for space in {*self.spaces, *self.pools, *other.spaces, *other.pools}
+            if self.spaces.get(space) != other.spaces.get(space)
+            or self.pools.get(space) != other.pools.get(space)
+        }
 
     def bound(self, table: str) -> Wanted | None:
         """Return the network whose table has this name."""
@@ -117,7 +146,31 @@ def resolve(readings: Iterable[Reading], tables: Iterable[TableSeen]) -> Resolut
         if size is not None and candidate.table:
             wanted = Wanted(candidate.network, size, candidate.table, candidate.sources)
             spaces.setdefault(wanted.space, []).append(wanted)
-    return Resolution({key: tuple(value) for key, value in spaces.items()}, tuple(problems))
+    return Resolution(
+        {key: tuple(value) for key, value in spaces.items()}, tuple(problems), _shared(accepted)
+    )
+
+
+def _shared(accepted: list[_Candidate]) -> dict[str, tuple[WantedPool, ...]]:
+    """Return the pools of networks in classic mode: one for each space and range."""
+    pools: dict[str, dict[str, list[Network]]] = {}
+    for network in (c.network for c in accepted if c.network.slice_size is None):
+        name = naming.ip_pool(network.range.cidr, network.network_name)
+        pools.setdefault(network.network_name, {}).setdefault(name, []).append(network)
+    return {
+        space: tuple(
+            WantedPool(
+                name,
+                space,
+                networks[0].range,
+                networks[0].name,
+                frozenset(network.name for network in networks),
+                any(network.overlap_check for network in networks),
+            )
+            for name, networks in found.items()
+        )
+        for space, found in pools.items()
+    }
 
 
 def _disagreement(older: Claim, younger: Claim) -> str:
@@ -238,6 +291,8 @@ def _collide(one: Network, other: Network) -> bool:
     # Under one name a node could not tell the tables of overlapping ranges apart, whatever the
     # address spaces.
     related = one.network_name == other.network_name or one.name == other.name
+    if one.slice_size is None and other.slice_size is None and one.range.cidr == other.range.cidr:
+        return False  # they share a pool
     return related and one.range.overlaps(other.range)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from whereabouts_fast.controller.networks import WantedPool
 from whereabouts_fast.controller.recent import Recent
 from whereabouts_fast.controller.units import Unit
 from whereabouts_fast.controller.world import World
@@ -83,6 +84,35 @@ class Pools:
             await self._remove(pool)
             raise DroppedError(pool.name)
         return pool
+
+    async def create_shared(self, wanted: WantedPool) -> None:
+        """Create the closed pool of a range that all nodes share, unless it exists."""
+        body = encoding.encode_pool(
+            namespace=self._world.namespace,
+            cidr=wanted.range.cidr,
+            node="",
+            network=wanted.network,
+            network_name=wanted.space,
+            attached=True,
+        )
+        write = self._recent.begin(self._key(wanted.name))
+        try:
+            answer = await self._client.create(IPPOOLS, self._world.namespace, body)
+        except AlreadyExists:
+            self._written("IPPool", "conflict")
+            await self.look(wanted.name)
+        except ApiError:
+            self._written("IPPool", "error")
+            raise
+        else:
+            self._recent.wrote(write, decode_pool(answer), created=True)
+            self._written("IPPool", "ok")
+        finally:
+            self._recent.end(write)
+
+    async def adopt(self, pool: PoolView, network: str) -> bool:
+        """Record that a NAD asks for a shared pool; whether that was done."""
+        return await self._patch(pool, encoding.adopt_patch(pool, network))
 
     async def open(self, pool: PoolView) -> bool:
         """Open a closed pool, if it is still the same object; whether that was done."""

@@ -10,9 +10,11 @@ from whereabouts_fast.controller.networks import Resolution, TableSeen, resolve
 from whereabouts_fast.controller.orphans import Orphans
 from whereabouts_fast.controller.report import Reporter, key
 from whereabouts_fast.controller.settle import Settler
+from whereabouts_fast.controller.shared import SharedPools
 from whereabouts_fast.controller.units import Unit, Units
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import ranges
+from whereabouts_fast.kube.errors import ApiError
 from whereabouts_fast.kube.workqueue import Done, RetryAfter
 from whereabouts_fast.resources.attachments import AttachmentView
 from whereabouts_fast.resources.pools import PoolView
@@ -37,6 +39,7 @@ class Spaces:
         units: Units,
         settler: Settler,
         orphans: Orphans,
+        shared: SharedPools,
         report: Reporter,
         enqueue: Callable[[Key], None],
         served: Callable[[Resolution], None],
@@ -45,6 +48,7 @@ class Spaces:
         self._units = units
         self._settler = settler
         self._orphans = orphans
+        self._shared = shared
         self._report = report
         self._enqueue = enqueue
         self._served = served
@@ -115,7 +119,8 @@ class Spaces:
     def begin(self) -> None:
         """Find the networks and look at every space that has anything."""
         self._resolve()
-        for space in self._known() | {pool.space for pool in self._world.pools.values()}:
+        pools = {pool.space for pool in self._world.pools.values()}
+        for space in self._known() | set(self._resolution.pools) | pools:
             self._enqueue(space)
 
     def _resolve(self) -> None:
@@ -123,23 +128,21 @@ class Spaces:
         known = self._readings
         self._readings = {}
         for nad in attachments:
-            before = known.get(nad.key)
-            if before is None or before[0] is not nad:
-                before = (nad, claims.read(nad))
-            self._readings[nad.key] = before
-        before_spaces = self._resolution.spaces
+            reading = known.get(nad.key)
+            if reading is None or reading[0] is not nad:
+                reading = (nad, claims.read(nad))
+            self._readings[nad.key] = reading
+        before = self._resolution
         self._resolution = resolve(
             [reading for _, reading in self._readings.values()],
             self._tables_seen(),
         )
         self._served(self._resolution)
-        after = self._resolution.spaces
-        for space in {*before_spaces, *after}:
-            if before_spaces.get(space) != after.get(space):
-                self._enqueue(space)
+        for space in before.differing(self._resolution):
+            self._enqueue(space)
         alive = frozenset(nad.uid for nad in attachments)
         tables = {table.name for table in self._world.all_tables()}
-        wanted = {one.table for space in after.values() for one in space}
+        wanted = {one.table for space in self._resolution.spaces.values() for one in space}
         self._report.problems(self._resolution.problems, alive, tables | wanted)
 
     def _tables_seen(self) -> list[TableSeen]:
@@ -158,7 +161,9 @@ class Spaces:
         await self._orphans.correct_doubts(_DOUBT_SECONDS)
         if not space:
             self._report.unreadable(self._world.unreadable_pools())
+        # Both from the same moment: networks in slice mode know of the pools that open after them.
         units = self._units.of(space, self._resolution)
+        needs = self._shared.needs(space, self._resolution)
         before = self._taken(space, units)
         pauses: list[float] = []
         failure: Exception | None = None
@@ -177,6 +182,10 @@ class Spaces:
                 self._enqueue(None)
                 if unit.wanted is None:
                     self._units.forget(unit.table_name)
+        try:
+            await self._shared.settle(needs)
+        except ApiError as error:
+            failure = failure or error
         await self._orphans.retire(space, units)
         if before - self._taken(space, units):
             # What one network left, another may have waited for; nobody else will say so.

@@ -11,6 +11,7 @@ from whereabouts_fast.controller.orphans import Orphans
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.report import Reporter
 from whereabouts_fast.controller.settle import Settler, UnsettledError
+from whereabouts_fast.controller.shared import SharedPools
 from whereabouts_fast.controller.spaces import Key, Spaces
 from whereabouts_fast.controller.tables import Tables
 from whereabouts_fast.controller.units import Units
@@ -79,6 +80,7 @@ class Term:
             units,
             Settler(self.world, units, tables, pools, report, in_flight=in_flight, now=time.time),
             Orphans(self.client, self.world, tables, pools, in_flight=in_flight),
+            SharedPools(self.world, pools, in_flight=in_flight),
             report,
             queue.add,
             self.census.serve,

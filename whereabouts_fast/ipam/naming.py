@@ -16,6 +16,7 @@ LABEL_NETWORK = "whereabouts-fast.io/network"
 ANNOTATION_WANT = "whereabouts-fast.io/want"
 ANNOTATION_MORE = "whereabouts-fast.io/more"
 ANNOTATION_REFUSED = "whereabouts-fast.io/refused"
+ANNOTATION_ATTACHED = "whereabouts-fast.io/attached"
 
 _LOWER = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _ALNUM = _LOWER | frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from whereabouts_fast.ipam import address, naming
+from whereabouts_fast.ipam.classic import SharedSeen
 from whereabouts_fast.ipam.holdings import PoolSeen
 from whereabouts_fast.resources.metadata import (
     Metadata,
@@ -25,7 +26,9 @@ class PoolView:
     `range` is the text as written; `version` (4 or 6; 0 when unreadable), `base` and `prefix` what
     it means. `space` is the address space: the network_name, or "" for that of all unnamed
     networks. `used` counts entries, malformed ones too. `want`, `more` and `refused` are the
-    annotations, None when absent. `problem` is "" unless the object could not be read.
+    annotations, None when absent; `annotated` says whether there are any annotations. `attached`:
+    a NetworkAttachmentDefinition was seen to ask for this pool, which all nodes share. `problem` is
+    "" unless the object could not be read.
 
     `exact`: node and network are those that the name is made of. Pools that whereabouts wrote have
     neither; of those `stem` is the name without its range: a network_name, a node or both.
@@ -48,6 +51,8 @@ class PoolView:
     want: str | None = None
     more: str | None = None
     refused: str | None = None
+    annotated: bool = False
+    attached: bool = False
     problem: str = ""
     exact: bool = True
     stem: str = ""
@@ -81,6 +86,10 @@ class PoolView:
             self.used == 0,
             self.deleting,
         )
+
+    def shared(self) -> SharedSeen:
+        """Return what plans for shared pools need of the pool."""
+        return SharedSeen(self.name, self.network, self.attached, self.closed, self.used == 0)
 
 
 class _Spec(Model):
@@ -132,6 +141,8 @@ def decode_pool(raw: dict[str, Any]) -> PoolView:
         want=notes.get(naming.ANNOTATION_WANT),
         more=notes.get(naming.ANNOTATION_MORE),
         refused=notes.get(naming.ANNOTATION_REFUSED),
+        annotated=meta.annotations is not None,
+        attached=naming.ANNOTATION_ATTACHED in notes,
         problem=problem,
         exact=exact,
         stem=stem,
@@ -148,6 +159,7 @@ def encode_pool(
     network_name: str,
     closed: bool = True,
     overlapping: bool = False,
+    attached: bool = False,
 ) -> dict[str, Any]:
     """Build the IPPool to create for a range (`node` empty) or for a node's slice of it.
 
@@ -164,14 +176,17 @@ def encode_pool(
         spec["closed"] = True
     if overlapping:
         spec["overlapping"] = True
+    metadata: dict[str, Any] = {
+        "name": naming.ip_pool(cidr, network_name, node),
+        "namespace": namespace,
+        "labels": labels,
+    }
+    if attached:
+        metadata["annotations"] = {naming.ANNOTATION_ATTACHED: "true"}
     return {
         "apiVersion": f"{naming.GROUP}/{naming.VERSION}",
         "kind": "IPPool",
-        "metadata": {
-            "name": naming.ip_pool(cidr, network_name, node),
-            "namespace": namespace,
-            "labels": labels,
-        },
+        "metadata": metadata,
         "spec": spec,
     }
 
@@ -194,6 +209,29 @@ def close_patch(uid: str) -> list[dict[str, Any]]:
         {"op": "test", "path": "/metadata/uid", "value": uid},
         {"op": "add", "path": "/spec/closed", "value": True},
     ]
+
+
+def adopt_patch(pool: PoolView, network: str) -> list[dict[str, Any]]:
+    """Return the JSON Patch that records that a NetworkAttachmentDefinition asks for a pool.
+
+    It also records the network where the pool's writer did not; addresses are not touched.
+    """
+    patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": pool.uid}]
+    if not pool.network:
+        patch.append({"op": "test", "path": "/spec/network", "value": None})
+        patch.append({"op": "add", "path": "/spec/network", "value": network})
+    return [*patch, *_annotate(pool, naming.ANNOTATION_ATTACHED, "true")]
+
+
+def _annotate(pool: PoolView, key: str, value: str) -> list[dict[str, Any]]:
+    # An annotation cannot be added to nothing, and adding the whole map would wipe others.
+    if not pool.annotated:
+        return [
+            {"op": "test", "path": "/metadata/annotations", "value": None},
+            {"op": "add", "path": "/metadata/annotations", "value": {key: value}},
+        ]
+    path = f"/metadata/annotations/{key.replace('/', '~1')}"
+    return [{"op": "add", "path": path, "value": value}]
 
 
 def _identity(name: str, spec: _Spec) -> tuple[str, bool, str]:

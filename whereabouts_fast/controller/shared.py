@@ -1,0 +1,114 @@
+"""The pools of networks in classic mode, which all nodes share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from whereabouts_fast.controller.bounded import each
+from whereabouts_fast.controller.networks import Resolution, WantedPool
+from whereabouts_fast.controller.pools import Pools
+from whereabouts_fast.controller.world import World
+from whereabouts_fast.ipam import classic, naming
+from whereabouts_fast.kube.errors import ApiError
+from whereabouts_fast.observability import logs
+from whereabouts_fast.resources.pools import PoolView
+
+# Created or adopted, then opened; what else changed meanwhile comes as an event.
+_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNeeds:
+    """What an address space asks for, and its shared pools at the time of asking.
+
+    A pool that appears later waits for the next round: `known` are the names of those that the
+    networks in slice mode were told of.
+    """
+
+    space: str
+    wanted: dict[str, WantedPool]
+    sliced: dict[str, frozenset[str]]
+    foreign: frozenset[str]
+    known: frozenset[str]
+
+
+class SharedPools:
+    """Brings shared pools to their plan; one instance per term of leadership."""
+
+    def __init__(self, world: World, pools: Pools, *, in_flight: int) -> None:
+        self._world = world
+        self._pools = pools
+        self._in_flight = in_flight
+        self._log = logs.get("pools")
+
+    def needs(self, space: str, resolution: Resolution) -> SharedNeeds:
+        """Return what is to be done for one address space."""
+        sliced: dict[str, frozenset[str]] = {}
+        for one in resolution.spaces.get(space, ()):
+            name = naming.ip_pool(one.network.range.cidr, space)
+            sliced[name] = sliced.get(name, frozenset()) | {one.network.name}
+        wanted = {pool.name: pool for pool in resolution.pools.get(space, ())}
+        foreign = frozenset(
+            pool.name for other, pools in resolution.pools.items() if other != space
+            for pool in pools
+        )  # fmt: skip
+        known = {p.name for p in self._world.pools_of(space) if p.exact and not p.node}
+        return SharedNeeds(space, wanted, sliced, foreign, frozenset(known | wanted.keys()))
+
+    async def settle(self, needs: SharedNeeds) -> None:
+        """Create, adopt, open, close and delete; raises the first ApiError of those there were."""
+        failures: list[ApiError] = []
+        for _ in range(_ROUNDS):
+            plan = classic.plan(
+                needs.wanted, needs.sliced, (pool.shared() for pool in self._seen(needs))
+            )
+            if not (plan.create or plan.adopt or plan.close or plan.delete or plan.open):
+                break
+            failures = await self._each(plan.close, self._close)
+            failures += await self._each(plan.delete, self._delete)
+            failures += await each(
+                [needs.wanted[name] for name in plan.create],
+                self._pools.create_shared,
+                self._in_flight,
+            )
+
+            async def adopt(pool: PoolView) -> None:
+                await self._pools.adopt(pool, needs.wanted[pool.name].network)
+
+            failures += await self._each(plan.adopt, adopt)
+            failures += await self._each(plan.open, self._open)
+            if failures:
+                raise failures[0]
+
+    async def _open(self, pool: PoolView) -> None:
+        if pool.closed and await self._pools.open(pool):
+            self._log.info("Opened shared pool", pool=pool.name)
+
+    async def _close(self, pool: PoolView) -> None:
+        if await self._pools.close(pool):
+            self._log.info("Closed shared pool", pool=pool.name)
+
+    async def _delete(self, pool: PoolView) -> None:
+        await self._pools.delete(pool)
+        if self._world.pool(pool.name) is None:
+            self._log.info("Deleted shared pool", pool=pool.name)
+
+    async def _each(
+        self, names: Iterable[str], work: Callable[[PoolView], Awaitable[None]]
+    ) -> list[ApiError]:
+        found = [self._world.pool(name) for name in names]
+        return await each([pool for pool in found if pool is not None], work, self._in_flight)
+
+    def _seen(self, needs: SharedNeeds) -> list[PoolView]:
+        """Return the space's shared pools; those that whereabouts wrote are known by name."""
+        found = {
+            pool.name: pool
+            for pool in self._world.pools_of(needs.space)
+            if not pool.node and pool.name in needs.known and pool.name not in needs.foreign
+        }
+        for name in needs.wanted.keys() - found.keys():
+            pool = self._world.pool(name)
+            if pool is not None:
+                found[name] = pool
+        return list(found.values())
