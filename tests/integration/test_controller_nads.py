@@ -118,12 +118,12 @@ def test_an_unknown_key_is_served_with_a_warning(
     assert "did you mean range_start" in event["note"]
 
 
-def test_of_overlapping_networks_the_older_is_served(
+def test_of_overlapping_networks_under_one_name_the_older_is_served(
     cluster: Cluster, api: Api, tmp_path: Path
 ) -> None:
     create_node(api, "n1")
-    create_nad(api, "a-first", network_name=None, range="10.40.0.0/24")
-    create_nad(api, "b-second", network_name=None, range="10.40.0.0/16")
+    create_nad(api, "a-first", cni_name="x", network_name=None, range="10.40.0.0/24")
+    create_nad(api, "b-second", cni_name="x", network_name=None, range="10.40.0.0/16")
     create_nad(api, "c-apart", network_name="apart", range="10.40.0.0/16")
     with running(cluster.kubeconfig, tmp_path):
         wait_open(api, {"n1-10.40.0.0-26", "apart-n1-10.40.0.0-26"})
@@ -131,10 +131,10 @@ def test_of_overlapping_networks_the_older_is_served(
         assert event["regarding"]["name"] == "b-second"
         for word in ("10.40.0.0/16", "10.40.0.0/24", "tenant/a-first"):
             assert word in event["note"]
-        assert table(api, "b-second") is None
+        assert table(api, "x-10.40.0.0-16") is None
         # When the way is free, the other gets its turn without being touched.
         api.delete(f"{nad_path()}/a-first")
-        wait_table(api, lambda held: len(held) == 1, "b-second")
+        wait_table(api, lambda held: len(held) == 1 and "Active" in str(held), "x")
 
 
 def test_the_oldest_decides_where_nads_of_one_network_disagree(

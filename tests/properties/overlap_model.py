@@ -303,7 +303,7 @@ def decided(
             "sliced" if name in SLICES else name,
             stored.marked,
             bool(stored.lifting),
-            {start + value: holder for value, holder in stored.entries.items()},
+            holders={start + value: holder for value, holder in stored.entries.items()},
         )
         for name, stored in pools.items()
     ]

@@ -87,7 +87,7 @@ def test_events_and_conditions_are_documented() -> None:
     reasons = {announce.ASSIGNED, announce.RECLAIMED, announce.EXHAUSTED, announce.UNREADABLE}
     reasons |= {claims.INVALID, claims.CONFLICTING, claims.OVERLAPPING}
     assert first("Events") == reasons
-    conditions = {tables.READY, tables.EXHAUSTED, tables.CONSISTENT}
+    conditions = {tables.READY, tables.EXHAUSTED, tables.CONSISTENT, tables.OVERLAPPING}
     assert first("Conditions of a NodeSlicePool") == conditions
 
 

@@ -11,7 +11,14 @@ from typing import Any
 
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import Forbidden, NotFound
-from whereabouts_fast.kube.resource import CRDS, IPPOOLS, NADS, NODESLICEPOOLS, Resource
+from whereabouts_fast.kube.resource import (
+    CRDS,
+    IPPOOLS,
+    NADS,
+    NODESLICEPOOLS,
+    RESERVATIONS,
+    Resource,
+)
 
 # Paths below the schema's root; a last "*" stands for the items of a map or a list.
 _NEEDED: tuple[tuple[Resource, tuple[str, ...]], ...] = (
@@ -36,6 +43,7 @@ _NEEDED: tuple[tuple[Resource, tuple[str, ...]], ...] = (
             "status.waiting",
         ),
     ),
+    (RESERVATIONS, ("spec.podref", "spec.containerid", "spec.ifname")),
     (NADS, ()),
 )
 _REMEDY = "apply the CRDs of this version (charts/whereabouts-fast/crds)"

@@ -1,8 +1,9 @@
 """All NADs and the existing slice tables -> the networks to serve, by address space.
 
 A *network* is a name and a range. Several NADs may share one; the oldest decides. Networks of one
-address space must not overlap until reservations can keep their addresses apart, so of two that
-do only one is served. All of this is a pure function of what exists, computed anew on any change.
+address space may overlap, which their owners are told; only of two in slice mode under one name,
+whose tables a node could not tell apart, one is not served. All of this is a pure function of what
+exists, computed anew on any change.
 """
 
 from __future__ import annotations
@@ -138,6 +139,7 @@ def resolve(readings: Iterable[Reading], tables: Iterable[TableSeen]) -> Resolut
 
     _bind(candidates.values(), tables)
     accepted = _without_overlaps(candidates.values(), tables, problems)
+    _tell_overlaps(accepted, problems)
     served = [c for c in accepted if c.network.slice_size is not None]
     _name(served, {table.name for table in tables}, problems)
     spaces: dict[str, list[Wanted]] = {}
@@ -290,10 +292,39 @@ def _with(network_name: str | None) -> str:
 def _collide(one: Network, other: Network) -> bool:
     # Under one name a node could not tell the tables of overlapping ranges apart, whatever the
     # address spaces.
-    related = one.network_name == other.network_name or one.name == other.name
-    if one.slice_size is None and other.slice_size is None and one.range.cidr == other.range.cidr:
-        return False  # they share a pool
-    return related and one.range.overlaps(other.range)
+    sliced = one.slice_size is not None and other.slice_size is not None
+    return sliced and one.name == other.name and one.range.overlaps(other.range)
+
+
+def _tell_overlaps(accepted: list[_Candidate], problems: list[Problem]) -> None:
+    """Tell the owners of each network which older ones of its address space it overlaps."""
+    spaces: dict[str, list[_Candidate]] = {}
+    for candidate in accepted:
+        if not candidate.network.overlap_check:
+            continue
+        older = spaces.setdefault(candidate.network.network_name, [])
+        for other in older:
+            if _share_addresses(candidate.network, other.network):
+                problems.extend(
+                    Problem(source, OVERLAPPING, _overlap_text(source, candidate, other))
+                    for source in candidate.sources
+                )
+        older.append(candidate)
+
+
+def _share_addresses(one: Network, other: Network) -> bool:
+    # In classic mode networks of one range are one pool, and cannot give an address twice.
+    pooled = one.slice_size is None and other.slice_size is None
+    return one.range.overlaps(other.range) and not (pooled and one.range.cidr == other.range.cidr)
+
+
+def _overlap_text(source: Source, younger: _Candidate, older: _Candidate) -> str:
+    return (
+        f"{source.key}: range {younger.network.range.cidr} of network {younger.network.name}"
+        f" overlaps {older.network.range.cidr} of network {older.network.name}"
+        f" ({older.sources[0].key}); an address of both is reserved before it is given, at the cost"
+        " of a request: choose another range, or another network_name if they never meet"
+    )
 
 
 def _name(served: list[_Candidate], taken: set[str], problems: list[Problem]) -> None:

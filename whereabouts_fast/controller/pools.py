@@ -7,6 +7,8 @@ paused between two writes cannot open what another has dealt on meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from whereabouts_fast.controller.networks import WantedPool
 from whereabouts_fast.controller.recent import Recent
@@ -40,6 +42,14 @@ class DroppedError(ApiError):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class LivePools:
+    """Pools as read live, and their allocations as they are in the object; by name."""
+
+    views: dict[str, PoolView]
+    allocations: dict[str, object]
+
+
 class Pools:
     """The pools of one term of leadership."""
 
@@ -61,29 +71,13 @@ class Pools:
             network=unit.network,
             network_name=unit.space,
         )
-        name = body["metadata"]["name"]
-        write = self._recent.begin(self._key(name))
         try:
-            answer = await self._client.create(IPPOOLS, self._world.namespace, body)
+            return await self._create(body)
         except AlreadyExists:
-            self._written("IPPool", "conflict")
-            live = await self.look(name)
+            live = await self.look(body["metadata"]["name"])
             if live is None or _is(live, unit, action):
                 return None
             raise
-        except ApiError:
-            self._written("IPPool", "error")
-            raise
-        else:
-            pool = decode_pool(answer)
-            self._recent.wrote(write, pool, created=True)
-            self._written("IPPool", "ok")
-        finally:
-            self._recent.end(write)
-        if not pool.closed:
-            await self._remove(pool)
-            raise DroppedError(pool.name)
-        return pool
 
     async def create_shared(self, wanted: WantedPool) -> None:
         """Create the closed pool of a range that all nodes share, unless it exists."""
@@ -95,20 +89,10 @@ class Pools:
             network_name=wanted.space,
             attached=True,
         )
-        write = self._recent.begin(self._key(wanted.name))
         try:
-            answer = await self._client.create(IPPOOLS, self._world.namespace, body)
+            await self._create(body)
         except AlreadyExists:
-            self._written("IPPool", "conflict")
             await self.look(wanted.name)
-        except ApiError:
-            self._written("IPPool", "error")
-            raise
-        else:
-            self._recent.wrote(write, decode_pool(answer), created=True)
-            self._written("IPPool", "ok")
-        finally:
-            self._recent.end(write)
 
     async def adopt(self, pool: PoolView, network: str) -> bool:
         """Record that a NAD asks for a shared pool; whether that was done."""
@@ -117,6 +101,18 @@ class Pools:
     async def open(self, pool: PoolView) -> bool:
         """Open a closed pool, if it is still the same object; whether that was done."""
         return await self._patch(pool, encoding.open_patch(pool.uid))
+
+    async def mark(self, pool: PoolView) -> bool:
+        """Mark a pool as overlapping; whether that was done."""
+        return await self._patch(pool, encoding.mark_patch(pool))
+
+    async def announce_lift(self, pool: PoolView, token: str) -> bool:
+        """Say that the overlap mark is about to be taken away; whether that was done."""
+        return await self._patch(pool, encoding.announce_lift_patch(pool, token))
+
+    async def lift(self, pool: PoolView, token: str) -> bool:
+        """Take the overlap mark away as announced; whether nobody objected."""
+        return await self._patch(pool, encoding.lift_patch(pool.uid, token))
 
     async def close(self, pool: PoolView) -> bool:
         """Close a pool, if it is still the same object; whether that was done."""
@@ -133,6 +129,25 @@ class Pools:
         """
         if not pool.used and pool.closed:
             await self._remove(pool)
+
+    async def _create(self, body: dict[str, Any]) -> PoolView:
+        write = self._recent.begin(self._key(body["metadata"]["name"]))
+        try:
+            answer = await self._client.create(IPPOOLS, self._world.namespace, body)
+        except ApiError as error:
+            result = "conflict" if isinstance(error, AlreadyExists) else "error"
+            self._written("IPPool", result)
+            raise
+        else:
+            pool = decode_pool(answer)
+            self._recent.wrote(write, pool, created=True)
+            self._written("IPPool", "ok")
+        finally:
+            self._recent.end(write)
+        if not pool.closed:
+            await self._remove(pool)
+            raise DroppedError(pool.name)
+        return pool
 
     async def _remove(self, pool: PoolView) -> None:
         write = self._recent.begin(pool.key)
@@ -164,6 +179,23 @@ class Pools:
         name = unit.pool_of(held)
         # Without a name somebody edited the table, and there can be no pool.
         return not name or await self.look(name) is None
+
+    async def list_space(self, space: str) -> LivePools:
+        """Read all pools of an address space live, as they are at one moment."""
+        found = LivePools({}, {})
+        token: str | None = None
+        while True:
+            page = await self._client.list(
+                IPPOOLS, self._world.namespace, limit=_PAGE, continue_token=token
+            )
+            for raw in page["items"]:
+                pool = decode_pool(raw)
+                if pool.may_be_in(space) and not pool.problem:
+                    found.views[pool.name] = pool
+                    found.allocations[pool.name] = raw["spec"].get("allocations")
+            token = page["metadata"].get("continue")
+            if not token:
+                return found
 
     async def list_live(self, unit: Unit) -> None:
         """Read all pools of a network live, and have the next plan see them as they are."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from whereabouts_fast.controller.bounded import each
+from whereabouts_fast.controller.overlaps import Overlaps
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.report import Reporter, key
-from whereabouts_fast.controller.tables import Body, OutdatedError, Tables
+from whereabouts_fast.controller.tables import Body, OutdatedError, Tables, overlaps
 from whereabouts_fast.controller.units import Unit, Units
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import slices
@@ -58,6 +59,7 @@ class Settler:
         units: Units,
         tables: Tables,
         pools: Pools,
+        overlaps: Overlaps,
         report: Reporter,
         *,
         in_flight: int,
@@ -67,6 +69,7 @@ class Settler:
         self._units = units
         self._tables = tables
         self._pools = pools
+        self._overlaps = overlaps
         self._report = report
         self._in_flight = in_flight
         self._now = now
@@ -229,14 +232,22 @@ class Settler:
         live = await self._tables.read(unit.table_name)
         given = {key(held) for held in live.held if held.state == ACTIVE} if live else set()
 
+        careful = bool(unit.overlapping) or overlaps(live)
+        due: list[PoolView] = []
+
         async def settle(one: tuple[_Key, PoolView]) -> None:
             slice_, pool = one
-            if slice_ in given:
-                await self._pools.open(pool)
-            else:
+            if slice_ not in given:
                 await self._pools.delete(pool)
+            elif careful:
+                due.append(pool)
+            else:
+                await self._pools.open(pool)
 
-        return failures + await each(ready, settle, self._in_flight)
+        failures += await each(ready, settle, self._in_flight)
+        if due:
+            await self._overlaps.settle(unit.space, unit.overlapping, due)
+        return failures
 
 
 def _only(plan: Plan, kind: type[A]) -> list[A]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from whereabouts_fast.controller.bounded import each
 from whereabouts_fast.controller.networks import Resolution, WantedPool
+from whereabouts_fast.controller.overlaps import Overlaps, networks_of
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import classic, naming
+from whereabouts_fast.ipam.overlap import Network
 from whereabouts_fast.kube.errors import ApiError
 from whereabouts_fast.observability import logs
 from whereabouts_fast.resources.pools import PoolView
@@ -29,16 +31,17 @@ class SharedNeeds:
     space: str
     wanted: dict[str, WantedPool]
     sliced: dict[str, frozenset[str]]
-    foreign: frozenset[str]
     known: frozenset[str]
+    networks: tuple[Network, ...]
 
 
 class SharedPools:
     """Brings shared pools to their plan; one instance per term of leadership."""
 
-    def __init__(self, world: World, pools: Pools, *, in_flight: int) -> None:
+    def __init__(self, world: World, pools: Pools, overlaps: Overlaps, *, in_flight: int) -> None:
         self._world = world
         self._pools = pools
+        self._overlaps = overlaps
         self._in_flight = in_flight
         self._log = logs.get("pools")
 
@@ -49,21 +52,27 @@ class SharedPools:
             name = naming.ip_pool(one.network.range.cidr, space)
             sliced[name] = sliced.get(name, frozenset()) | {one.network.name}
         wanted = {pool.name: pool for pool in resolution.pools.get(space, ())}
-        foreign = frozenset(
-            pool.name for other, pools in resolution.pools.items() if other != space
-            for pool in pools
-        )  # fmt: skip
         known = {p.name for p in self._world.pools_of(space) if p.exact and not p.node}
-        return SharedNeeds(space, wanted, sliced, foreign, frozenset(known | wanted.keys()))
+        return SharedNeeds(
+            space,
+            wanted,
+            sliced,
+            frozenset(known | wanted.keys()),
+            networks_of(space, resolution),
+        )
 
-    async def settle(self, needs: SharedNeeds) -> None:
-        """Create, adopt, open, close and delete; raises the first ApiError of those there were."""
+    async def settle(self, needs: SharedNeeds, *, opening: bool) -> None:
+        """Create, adopt, close and delete, and open unless not `opening`.
+
+        Raises the first ApiError of those there were, and OverlapError.
+        """
         failures: list[ApiError] = []
         for _ in range(_ROUNDS):
             plan = classic.plan(
                 needs.wanted, needs.sliced, (pool.shared() for pool in self._seen(needs))
             )
-            if not (plan.create or plan.adopt or plan.close or plan.delete or plan.open):
+            due = plan.open if opening else []
+            if not (plan.create or plan.adopt or plan.close or plan.delete or due):
                 break
             failures = await self._each(plan.close, self._close)
             failures += await self._each(plan.delete, self._delete)
@@ -77,13 +86,11 @@ class SharedPools:
                 await self._pools.adopt(pool, needs.wanted[pool.name].network)
 
             failures += await self._each(plan.adopt, adopt)
-            failures += await self._each(plan.open, self._open)
             if failures:
                 raise failures[0]
-
-    async def _open(self, pool: PoolView) -> None:
-        if pool.closed and await self._pools.open(pool):
-            self._log.info("Opened shared pool", pool=pool.name)
+            closed = [pool for name in due if (pool := self._world.pool(name)) and pool.closed]
+            if closed:
+                await self._overlaps.settle(needs.space, needs.networks, closed)
 
     async def _close(self, pool: PoolView) -> None:
         if await self._pools.close(pool):
@@ -105,7 +112,7 @@ class SharedPools:
         found = {
             pool.name: pool
             for pool in self._world.pools_of(needs.space)
-            if not pool.node and pool.name in needs.known and pool.name not in needs.foreign
+            if pool.exact and not pool.node and pool.name in needs.known
         }
         for name in needs.wanted.keys() - found.keys():
             pool = self._world.pool(name)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from whereabouts_fast.controller import claims
 from whereabouts_fast.controller.networks import Resolution, TableSeen, resolve
 from whereabouts_fast.controller.orphans import Orphans
+from whereabouts_fast.controller.overlaps import OverlapError, Overlaps, informed
 from whereabouts_fast.controller.report import Reporter, key
 from whereabouts_fast.controller.settle import Settler
 from whereabouts_fast.controller.shared import SharedPools
@@ -40,6 +41,7 @@ class Spaces:
         settler: Settler,
         orphans: Orphans,
         shared: SharedPools,
+        overlaps: Overlaps,
         report: Reporter,
         enqueue: Callable[[Key], None],
         served: Callable[[Resolution], None],
@@ -49,6 +51,7 @@ class Spaces:
         self._settler = settler
         self._orphans = orphans
         self._shared = shared
+        self._overlaps = overlaps
         self._report = report
         self._enqueue = enqueue
         self._served = served
@@ -162,8 +165,10 @@ class Spaces:
         if not space:
             self._report.unreadable(self._world.unreadable_pools())
         # Both from the same moment: networks in slice mode know of the pools that open after them.
-        units = self._units.of(space, self._resolution)
         needs = self._shared.needs(space, self._resolution)
+        units = informed(
+            self._units.of(space, self._resolution), needs.networks, self._world.pools_of(space)
+        )
         before = self._taken(space, units)
         pauses: list[float] = []
         failure: Exception | None = None
@@ -183,8 +188,10 @@ class Spaces:
                 if unit.wanted is None:
                     self._units.forget(unit.table_name)
         try:
-            await self._shared.settle(needs)
-        except ApiError as error:
+            # A table that could not be written may not say yet that something overlaps it.
+            await self._shared.settle(needs, opening=failure is None)
+            await self._overlaps.sweep(space, needs.networks)
+        except (ApiError, OverlapError) as error:
             failure = failure or error
         await self._orphans.retire(space, units)
         if before - self._taken(space, units):

@@ -20,6 +20,7 @@ Body = dict[str, Any]
 READY = "Ready"
 EXHAUSTED = "Exhausted"
 CONSISTENT = "Consistent"
+OVERLAPPING = "Overlapping"
 _SHOWN = 5
 # Somewhat below the 1.5 MiB at which etcd refuses a request.
 _SERVER_LIMIT = 1_400_000
@@ -172,7 +173,26 @@ def conditions(unit: Unit, plan: Plan, waiting: tuple[str, ...]) -> list[Conditi
         )
     else:
         consistent = Condition(CONSISTENT, "True", "NoDispute", "")
-    return [ready, exhausted, consistent]
+    return [ready, exhausted, consistent, *_overlapping(unit)]
+
+
+def overlaps(table: TableView | None) -> bool:
+    """Return whether a table says that something overlaps its network.
+
+    Written before anything that does is opened, so that whoever reads the table before he opens a
+    slice's pool cannot miss it.
+    """
+    found = None if table is None else table.condition(OVERLAPPING)
+    return found is not None and found.status == "True"
+
+
+def _overlapping(unit: Unit) -> list[Condition]:
+    if unit.overlapping:
+        text = "each address in a pool that overlaps another is reserved before it is given"
+        return [Condition(OVERLAPPING, "True", "RangesOverlap", text)]
+    if unit.table is not None and unit.table.condition(OVERLAPPING) is not None:
+        return [Condition(OVERLAPPING, "False", "NothingOverlaps", "")]
+    return []
 
 
 def waiting_text(waiting: tuple[str, ...]) -> str:

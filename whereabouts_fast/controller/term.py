@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from whereabouts_fast.controller.census import Census
 from whereabouts_fast.controller.orphans import Orphans
+from whereabouts_fast.controller.overlaps import OverlapError, Overlaps
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.report import Reporter
+from whereabouts_fast.controller.reservations import Reservations
 from whereabouts_fast.controller.settle import Settler, UnsettledError
 from whereabouts_fast.controller.shared import SharedPools
 from whereabouts_fast.controller.spaces import Key, Spaces
@@ -75,12 +77,24 @@ class Term:
         units = Units(self.world)
         tables = Tables(self.client, self.world, self.metrics.written, time.time)
         pools = Pools(self.client, self.world, self.metrics.written)
+        reservations = Reservations(self.client, self.world.namespace, self.metrics.written)
+        overlaps = Overlaps(self.world, pools, reservations, in_flight=in_flight)
         return Spaces(
             self.world,
             units,
-            Settler(self.world, units, tables, pools, report, in_flight=in_flight, now=time.time),
+            Settler(
+                self.world,
+                units,
+                tables,
+                pools,
+                overlaps,
+                report,
+                in_flight=in_flight,
+                now=time.time,
+            ),
             Orphans(self.client, self.world, tables, pools, in_flight=in_flight),
-            SharedPools(self.world, pools, in_flight=in_flight),
+            SharedPools(self.world, pools, overlaps, in_flight=in_flight),
+            overlaps,
             report,
             queue.add,
             self.census.serve,
@@ -90,7 +104,7 @@ class Term:
 def _failed(key: Key, error: Exception, pause: float) -> None:
     log = logs.get("controller")
     space = "networks" if key is None else key
-    if isinstance(error, ApiError | UnsettledError):
+    if isinstance(error, ApiError | UnsettledError | OverlapError):
         log.error("Failed to settle", space=space, err=str(error), retry=round(pause, 1))
     else:
         log.error("Failed to settle", space=space, retry=round(pause, 1), exc_info=error)

@@ -9,6 +9,7 @@ from whereabouts_fast.controller.networks import Resolution, Wanted
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import address, naming, ranges
 from whereabouts_fast.ipam.holdings import ACTIVE, Held, NodeSeen, Observed, PoolSeen
+from whereabouts_fast.ipam.overlap import Network
 from whereabouts_fast.ipam.ranges import Range
 from whereabouts_fast.ipam.space import Claim
 from whereabouts_fast.resources.tables import TableView
@@ -24,7 +25,8 @@ class Unit:
     """One network and its table.
 
     `network` and `space` are the network's name and network_name. `size` is a prefix length,
-    `cooldown` in seconds. `wanted` is None when no NAD asks for it any more.
+    `cooldown` in seconds. `wanted` is None when no NAD asks for it any more. `overlapping`: the
+    networks of the address space when anything overlaps this one, else none.
     """
 
     network: str
@@ -35,6 +37,7 @@ class Unit:
     cooldown: float
     wanted: Wanted | None
     table: TableView | None
+    overlapping: tuple[Network, ...] = ()
 
     @property
     def width(self) -> int:
@@ -167,6 +170,9 @@ class Units:
             # name together say whose pool it is.
             named = {unit.pool_of(held): held for held in unit.table.held}
         for pool in found:
+            if pool.exact and not pool.node:
+                # A shared pool takes no slice away: marks and reservations keep addresses apart.
+                continue
             held = named.get(pool.name)
             if held is None or (held.base, held.prefix) != (pool.base, pool.prefix):
                 yield pool.seen()

@@ -41,7 +41,8 @@ class Pool:
     """An existing pool of the address space, as read live.
 
     `node` is "" for pools that all nodes share, `network` where it was not recorded. `holders`:
-    address -> who has it. `lifting`: somebody is about to take the mark away.
+    address -> who has it. `lifting`: somebody is about to take the mark away. Of a pool that is not
+    `exact` the address space is not known for sure: another one may need its mark.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Pool:
     network: str = ""
     marked: bool = False
     lifting: bool = False
+    exact: bool = True
     holders: Mapping[int, Holder] = field(default_factory=dict)
 
     @property
@@ -139,23 +141,10 @@ def plan(
         ),
         concerned=frozenset(partners),
         needless=tuple(
-            sorted(
-                pool.name for pool in known.values() if pool.marked and pool.name not in partners
-            )
+            name
+            for name, pool in sorted(known.items(), key=lambda item: item[0])
+            if pool.marked and pool.exact and name not in partners
         ),
-    )
-
-
-def touches(pool: Pool, networks: Iterable[Network], others: Iterable[Pool]) -> bool:
-    """Return whether a pool overlaps, or may come to overlap, a network's range or another pool."""
-    return any(
-        n.version == pool.version and n.low <= pool.last and pool.base <= n.high for n in networks
-    ) or any(
-        o.name != pool.name
-        and o.version == pool.version
-        and o.base <= pool.last
-        and pool.base <= o.last
-        for o in others
     )
 
 

@@ -10,6 +10,8 @@ from pydantic import Field, ValidationError
 from whereabouts_fast.ipam import address, naming
 from whereabouts_fast.ipam.classic import SharedSeen
 from whereabouts_fast.ipam.holdings import PoolSeen
+from whereabouts_fast.ipam.overlap import Holder
+from whereabouts_fast.ipam.pool import decode
 from whereabouts_fast.resources.metadata import (
     Metadata,
     Model,
@@ -27,8 +29,9 @@ class PoolView:
     it means. `space` is the address space: the network_name, or "" for that of all unnamed
     networks. `used` counts entries, malformed ones too. `want`, `more` and `refused` are the
     annotations, None when absent; `annotated` says whether there are any annotations. `attached`:
-    a NetworkAttachmentDefinition was seen to ask for this pool, which all nodes share. `problem` is
-    "" unless the object could not be read.
+    a NetworkAttachmentDefinition was seen to ask for this pool, which all nodes share. `lifting`:
+    the token of who is about to take the overlap mark away. `problem` is "" unless the object could
+    not be read.
 
     `exact`: node and network are those that the name is made of. Pools that whereabouts wrote have
     neither; of those `stem` is the name without its range: a network_name, a node or both.
@@ -53,6 +56,7 @@ class PoolView:
     refused: str | None = None
     annotated: bool = False
     attached: bool = False
+    lifting: str | None = None
     problem: str = ""
     exact: bool = True
     stem: str = ""
@@ -62,6 +66,11 @@ class PoolView:
     def key(self) -> str:
         """Return "namespace/name"."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def last(self) -> int:
+        """Return the last address of the range."""
+        return self.base + (1 << (address.width(self.version) - self.prefix)) - 1
 
     def may_be_in(self, space: str) -> bool:
         """Return whether the pool is, or for all that is known may be, in an address space."""
@@ -143,6 +152,7 @@ def decode_pool(raw: dict[str, Any]) -> PoolView:
         refused=notes.get(naming.ANNOTATION_REFUSED),
         annotated=meta.annotations is not None,
         attached=naming.ANNOTATION_ATTACHED in notes,
+        lifting=notes.get(naming.ANNOTATION_LIFTING),
         problem=problem,
         exact=exact,
         stem=stem,
@@ -211,6 +221,45 @@ def close_patch(uid: str) -> list[dict[str, Any]]:
     ]
 
 
+def mark_patch(pool: PoolView) -> list[dict[str, Any]]:
+    """Return the JSON Patch that marks a pool as overlapping; nobody lifts the mark after it."""
+    patch: list[dict[str, Any]] = [
+        {"op": "test", "path": "/metadata/uid", "value": pool.uid},
+        {"op": "add", "path": "/spec/overlapping", "value": True},
+    ]
+    if pool.lifting is not None:
+        patch.append({"op": "remove", "path": _note(naming.ANNOTATION_LIFTING)})
+    return patch
+
+
+def announce_lift_patch(pool: PoolView, token: str) -> list[dict[str, Any]]:
+    """Return the JSON Patch that says that the overlap mark is about to be taken away."""
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": pool.uid},
+        {"op": "test", "path": "/spec/overlapping", "value": True},
+        *_annotate(pool, naming.ANNOTATION_LIFTING, token),
+    ]
+
+
+def lift_patch(uid: str, token: str) -> list[dict[str, Any]]:
+    """Return the JSON Patch that takes the overlap mark away, unless somebody objected."""
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": uid},
+        {"op": "test", "path": _note(naming.ANNOTATION_LIFTING), "value": token},
+        {"op": "remove", "path": _note(naming.ANNOTATION_LIFTING)},
+        {"op": "remove", "path": "/spec/overlapping"},
+    ]
+
+
+def holders(pool: PoolView, allocations: object) -> dict[int, Holder]:
+    """Return who has which address; entries outside the range have none."""
+    return {
+        pool.base + offset: Holder(entry.podref, entry.id, entry.ifname)
+        for offset, entry in decode(allocations).items()
+        if 0 <= offset <= pool.last - pool.base
+    }
+
+
 def adopt_patch(pool: PoolView, network: str) -> list[dict[str, Any]]:
     """Return the JSON Patch that records that a NetworkAttachmentDefinition asks for a pool.
 
@@ -230,8 +279,11 @@ def _annotate(pool: PoolView, key: str, value: str) -> list[dict[str, Any]]:
             {"op": "test", "path": "/metadata/annotations", "value": None},
             {"op": "add", "path": "/metadata/annotations", "value": {key: value}},
         ]
-    path = f"/metadata/annotations/{key.replace('/', '~1')}"
-    return [{"op": "add", "path": path, "value": value}]
+    return [{"op": "add", "path": _note(key), "value": value}]
+
+
+def _note(key: str) -> str:
+    return f"/metadata/annotations/{key.replace('/', '~1')}"
 
 
 def _identity(name: str, spec: _Spec) -> tuple[str, bool, str]:

@@ -136,11 +136,11 @@ def test_two_taken_names_are_told() -> None:
 
 
 def test_who_is_served_goes_before_who_was_edited_into_its_range() -> None:
-    older = reading("older", 1)
-    younger = reading("younger", 2, range="10.0.0.0/23")
-    assert tables(resolve([older, younger], [])) == {"10.0.0.0/24": "older"}
-    got = resolve([older, younger], [seen("younger", "10.0.0.0/23")])
-    assert tables(got) == {"10.0.0.0/23": "younger"}
+    older = reading("older", 1, cni="x")
+    younger = reading("younger", 2, cni="x", range="10.0.0.0/23")
+    assert tables(resolve([older, younger], [])) == {"10.0.0.0/24": "x"}
+    got = resolve([older, younger], [seen("x", "10.0.0.0/23")])
+    assert tables(got) == {"10.0.0.0/23": "x"}
     assert reasons(got) == [("older", "OverlappingRanges")]
 
 
@@ -170,13 +170,32 @@ def test_one_name_in_two_spaces_is_told_apart_only_by_ranges() -> None:
     assert reasons(got) == [("b", "ConflictingNetworkConfig"), ("c", "OverlappingRanges")]
 
 
-def test_a_classic_network_keeps_its_range_to_itself() -> None:
+def test_networks_that_overlap_are_all_served_and_the_younger_is_told_once() -> None:
     classic = reading("a", 1, node_slice_size=None)
     sliced = reading("b", 2)
-    got = resolve([classic, sliced], [])
-    assert tables(got) == {}
-    assert reasons(got) == [("b", "OverlappingRanges")]
-    assert resolve([classic], []).spaces == {}
+    wider = reading("c", 3, range="10.0.0.0/16")
+    careless = reading("d", 4, range="10.0.0.0/8", enable_overlapping_ranges=False)
+    got = resolve([classic, sliced, wider, careless], [])
+    assert tables(got) == {"10.0.0.0/24": "b", "10.0.0.0/16": "c", "10.0.0.0/8": "d"}
+    assert [pool.name for pool in got.pools[""]] == ["10.0.0.0-24"]
+    assert reasons(got) == [("b", "OverlappingRanges")] + [("c", "OverlappingRanges")] * 2
+    first = next(p.message for p in got.problems if p.source.name == "b")
+    for word in ("t/a", "t/b", "10.0.0.0/24"):
+        assert word in first
+
+
+def test_classic_networks_of_one_range_share_a_pool() -> None:
+    one = reading("a", 1, node_slice_size=None, enable_overlapping_ranges=False)
+    two = reading("b", 2, node_slice_size=None)
+    named = reading("c", 3, node_slice_size=None, network_name="c")
+    got = resolve([one, two, named], [])
+    assert got.problems == ()
+    (pool,) = got.pools[""]
+    assert (pool.name, pool.network) == ("10.0.0.0-24", "a")
+    assert sorted(pool.networks) == ["a", "b"]
+    # Whoever wants its addresses kept apart decides for all.
+    assert pool.checked
+    assert [pool.name for pool in got.pools["c"]] == ["c-10.0.0.0-24"]
 
 
 def test_a_disagreement_names_every_key() -> None:

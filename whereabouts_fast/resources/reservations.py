@@ -1,0 +1,54 @@
+"""OverlappingRangeIPReservations: one address of an address space, and whose it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from whereabouts_fast.ipam import naming
+from whereabouts_fast.ipam.overlap import Holder
+from whereabouts_fast.resources.metadata import Metadata, Model, metadata_of
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationView:
+    """One reservation; its holder has no pod when the object could not be read."""
+
+    name: str
+    uid: str
+    holder: Holder
+
+
+class _Spec(Model):
+    podref: str = ""
+    container: str = Field("", alias="containerid")
+    ifname: str = ""
+
+
+class _Reservation(Model):
+    metadata: Metadata
+    spec: _Spec = _Spec()
+
+
+def decode_reservation(raw: dict[str, Any]) -> ReservationView:
+    """Decode a reservation, written by this project or by whereabouts."""
+    try:
+        model = _Reservation.model_validate(raw)
+    except ValidationError:
+        model = _Reservation(metadata=metadata_of(raw))
+    spec = model.spec
+    holder = Holder(spec.podref, spec.container, spec.ifname)
+    return ReservationView(model.metadata.name, model.metadata.uid, holder)
+
+
+def encode_reservation(namespace: str, name: str, holder: Holder) -> dict[str, Any]:
+    """Build the reservation to create; `name` is that of the address."""
+    spec = {"podref": holder.podref, "containerid": holder.container, "ifname": holder.ifname}
+    return {
+        "apiVersion": f"{naming.GROUP}/{naming.VERSION}",
+        "kind": "OverlappingRangeIPReservation",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {key: value for key, value in spec.items() if value or key == "podref"},
+    }
