@@ -30,7 +30,7 @@ lint: setup ## Check style, types and import contracts
 shim: setup ## Build the CNI plugin at build/shim/whereabouts
 	@$(PY) -m cni.build build/shim
 
-shim-static: setup ## Build it as one static executable (about 6 minutes the first time)
+shim-static: setup ## Build it as one static executable (about 8 minutes the first time)
 	@$(PY) -m cni.static build/shim-static $(if $(UPDATE),--update)
 
 bench: bench-shim bench-slices ## Run all benchmarks and the long property tests

@@ -16,6 +16,7 @@ from cni.static import recipe
 from cni.static.commands import Log, install_missing, kept, output, say
 from cni.static.errors import StaticError
 from cni.static.sources import SourceIndex
+from cni.static.training import train
 from hack.cluster.locks import locked
 from hack.cluster.tools import cache_folder
 
@@ -97,7 +98,15 @@ def _fill(folder: Path, filling: Path, index: SourceIndex, log: Log) -> Base:
         return Base(target)
     python, openssl, build = sources[recipe.PYTHON], sources[recipe.OPENSSL], work / "build"
     recipe.compile_openssl(openssl, log)
-    recipe.compile_python(python, openssl, build, log)
+    recipe.configure_python(python, openssl, build, log)
+    recipe.compile_instrumented(build, log)
+    recipe.compile_tables(python, build, log)
+    trial = work / "trial"
+    trial.mkdir()
+    recipe.gather(python, openssl, build, trial)
+    train(trial, build, trial)
+    recipe.compile_trained(build, log)
+    recipe.compile_tables(python, build, log)
     recipe.gather(python, openssl, build, filling)
     shutil.rmtree(work)
     (filling / _RECORD).write_text(json.dumps(_record(versions), indent=2) + "\n")

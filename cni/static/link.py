@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import marshal
 import os
 import subprocess
 import sys
@@ -12,13 +11,9 @@ from pathlib import Path
 
 from cni.build import blob
 from cni.static.base import Base
-from cni.static.commands import output
 from cni.static.errors import StaticError
-from cni.static.recipe import ENCODINGS, PYTHON, library_name
-
-_LAUNCHER = Path(__file__).with_name("launcher.c")
-_CFLAGS = ("-O2", "-Wall", "-Werror", "-fno-pie", "-ffunction-sections", "-fdata-sections")
-_LDFLAGS = ("-static", "-no-pie", "-s", "-Wl,--gc-sections", "-Wl,--build-id=none")
+from cni.static.executable import assemble
+from cni.static.recipe import PYTHON
 
 
 def link(base: Base, folder: Path, *, full_start: bool = False) -> Path:
@@ -36,35 +31,13 @@ def link(base: Base, folder: Path, *, full_start: bool = False) -> Path:
     # On the same file system, so that the executable can be renamed into place.
     with tempfile.TemporaryDirectory(prefix=".link.", dir=folder) as name:
         work = Path(name)
-        made = _link(base, work, full_start=full_start)
+        made = assemble(base.folder, blob(), work, full_start=full_start)
         _check(made)
         record = work / "record"
         record.write_text(json.dumps(base.record, indent=2) + "\n")
         record.replace(folder / "whereabouts.json")
         made.replace(folder / "whereabouts")
     return folder / "whereabouts"
-
-
-def _link(base: Base, work: Path, *, full_start: bool) -> Path:
-    (work / "shim").write_bytes(blob())
-    defined = [f'-DSHIM="{work / "shim"}"']
-    objects = [work / "launcher.o"]
-    if full_start:
-        defined += ["-DFULL_START", f'-DENCODINGS="{work}"']
-        for path in ENCODINGS:
-            leaf = path.rpartition("/")[2]
-            source = (base.folder / "encodings" / f"{leaf}.py").read_text()
-            code = compile(source, f"<frozen {path}>", "exec", dont_inherit=True, optimize=2)
-            (work / f"{leaf}.marshal").write_bytes(marshal.dumps(code))
-    else:
-        # Before the library, whose own table is then not taken.
-        objects.append(base.folder / "lib/tables.o")
-    include = f"-I{base.folder / 'include'}"
-    output("gcc", *_CFLAGS, *defined, include, "-c", _LAUNCHER, "-o", objects[0])
-    made = work / "whereabouts"
-    libraries = [base.folder / "lib" / name for name in (library_name(), "libssl.a", "libcrypto.a")]
-    output("gcc", *_LDFLAGS, "-o", made, *objects, *libraries, "-lm")
-    return made
 
 
 def _check(made: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -64,27 +65,63 @@ def compile_openssl(source: Path, log: Log) -> None:
     log.run(["make", _jobs(), "build_libs"], source)
 
 
-def compile_python(source: Path, openssl: Path, build: Path, log: Log) -> None:
-    """Make libpython and our own table of frozen modules in `build`. Raises StaticError."""
-    say("compiling Python (about 2 minutes on two cores)")
+def _thin_out(source: Path) -> None:
+    """Empty the table of names of some thousand OpenSSL errors, which Python copies at each start.
+
+    Their texts come from OpenSSL itself. Raises StaticError when the table is not there.
+    """
+    for path in source.glob("Modules/_ssl_data_*.h"):
+        text, found = re.subn(
+            r"(error_codes\[\] = \{).*?(\{ *NULL *\})",
+            r"\1\n    \2",
+            path.read_text(),
+            flags=re.DOTALL,
+        )
+        if found != 1:
+            raise StaticError(f"{path} has another form than the recipe knows: leave it as it is")
+        path.write_text(text)
+
+
+def configure_python(source: Path, openssl: Path, build: Path, log: Log) -> None:
+    """Prepare the folder `build`, once for all that is compiled there. Raises StaticError."""
+    _thin_out(source)
     (build / "Modules").mkdir(parents=True)
     (build / "Modules/Setup.local").write_text(_BUILT_IN.format(openssl=openssl))
     # The programs that make runs on the way are not ours: linked as usual, but for PIE.
     flags = (f"CFLAGS={' '.join(_CFLAGS)}", "LDFLAGS=-no-pie")
     options = ("--disable-shared", "--disable-test-modules", "--without-doc-strings")
     log.run([source / "configure", *options, f"--with-openssl={openssl}", *flags], build)
-    log.run(["make", _jobs(), library_name()], build)
-    # At its start Python interns every string of every module that is frozen into it, so a table
-    # with only the one that core-only start needs saves a sixth of the whole call.
+
+
+def compile_instrumented(build: Path, log: Log) -> None:
+    """Make a libpython whose runs leave a profile. Raises StaticError."""
+    say("compiling Python to learn what a call needs of it (about 2 minutes on two cores)")
+    flags = ("EXTRA_CFLAGS=-fprofile-generate", "LDFLAGS=-fprofile-generate")
+    log.run(["make", _jobs(), library_name(), *flags], build)
+
+
+def compile_trained(build: Path, log: Log) -> None:
+    """Make libpython again, by the profile that is there. Raises StaticError."""
+    say("compiling Python for good (about 2 minutes on two cores)")
+    for made in (*build.rglob("*.o"), *build.rglob("*.a")):
+        made.unlink()
+    profile = "-fprofile-use -fprofile-correction -Wno-missing-profile"
+    log.run(["make", _jobs(), library_name(), f"EXTRA_CFLAGS={profile}"], build)
+
+
+def compile_tables(source: Path, build: Path, log: Log) -> None:
+    """Make our own table of frozen modules. Raises StaticError.
+
+    At its start Python interns every string of every module that is frozen into it, so a table
+    with only the one that core-only start needs saves a sixth of a short call.
+    """
     tool = source / "Tools/scripts/deepfreeze.py"
     bootstrap = "Python/frozen_modules/importlib._bootstrap.h:importlib._bootstrap"
     log.run(["./_bootstrap_python", tool, bootstrap, "-o", "deepfreeze.c"], build)
     include = [f"-I{source}/Include", f"-I{source}/Include/internal", f"-I{build}"]
+    flags = [*_CFLAGS, "-w", "-DPy_BUILD_CORE", *include]
     for file in (_FROZEN, build / "deepfreeze.c"):
-        target = build / f"{file.stem}.o"
-        log.run(
-            ["gcc", *_CFLAGS, "-w", "-DPy_BUILD_CORE", *include, "-c", file, "-o", target], build
-        )
+        log.run(["gcc", *flags, "-c", file, "-o", f"{file.stem}.o"], build)
     log.run(["ld", "-r", "frozen.o", "deepfreeze.o", "-o", "tables.o"], build)
 
 
