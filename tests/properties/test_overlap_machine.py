@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.properties.overlap_model import history
 
-HISTORIES = 800
+HISTORIES = 250
 
 
 @given(st.binary(max_size=600))
@@ -22,7 +22,7 @@ def test_no_long_history_gives_an_address_twice() -> None:
     random = Random(7)
     opened = given_out = 0
     for number in range(HISTORIES):
-        data = random.randbytes(1500)
+        data = random.randbytes(1000)
         for store in history(data):
             assert store.duplicates() == {}, f"history {number}"
         opened += sum(not p.closed and p.marked for p in store.pools.values())
