@@ -1,4 +1,4 @@
-"""The verbs: what each call does from its request to its answer."""
+"""ADD and DEL: what each call does from its request to its answer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from cni.errors import CniError
 from cni.marks import Marks
 from cni.protocol import Request
 from whereabouts_fast.ipam import naming, netconf
+
+_TO_GIVE_BACK = 1.0  # seconds of an ADD's time that are kept for undoing it
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ def _give(
     # Ahead of the lock: the handshakes of calls that wait for each other overlap.
     call.api.connect()
     given: list[tuple[netconf.Network, Given]] = []
+    end = deadline.end
+    deadline.end -= min(_TO_GIVE_BACK, conf.add_deadline_seconds / 4)
     try:
         for network in conf.networks:
             one = Attach(call, network, asked.get(network)).give()
@@ -64,6 +68,7 @@ def _give(
         addresses = [results.Address(one.cidr, network.gateway) for network, one in given]
         out(results.add_result(request.version, addresses + passed, list(conf.routes), conf.dns))
     except BaseException:
+        deadline.end = end
         for network, one in given:
             _give_back(call, network, one)
         raise

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import select
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests.faults.actions import Request, refusal
+from tests.faults.actions import Gate, Hold, Request, refusal
 from tests.faults.proxy import Proxy
 from tests.shim.world import World, config, pod
 
@@ -124,6 +127,45 @@ def test_a_server_that_fails_from_the_second_range_on_costs_nothing(
 
     proxy.inject(refusal(503, "ServiceUnavailable"), when=second)
     assert node.add(pod(), asked).result["code"] == 11
+    assert [len(world.allocations(name)) for name in pools[:2]] == [1, 1]
+
+
+def test_an_add_that_has_no_time_left_still_gives_the_earlier_ranges_back(world: World) -> None:
+    pools = dealt(world)
+    node = world.node("n1", add_deadline_seconds=2)
+    asked = ranged(*RANGES[:2])
+    node.add(pod(), asked)
+    (lock,) = node.hints.glob("*10.45.0.0_24.lock")
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        outcome = node.add(pod(), asked)
+    assert outcome.result["code"] == 11
+    assert [len(world.allocations(name)) for name in pools[:2]] == [1, 1]
+
+
+def test_a_del_that_comes_between_two_ranges_of_an_add_leaves_nothing(
+    world: World, proxy: Proxy
+) -> None:
+    pools = dealt(world)
+    node, one = world.node("n1", kubeconfig=proxy.kubeconfig), pod()
+    asked = ranged(*RANGES[:2])
+    node.add(pod(), asked)
+    gate = Gate()
+
+    def second(request: Request) -> bool:
+        return request.method == "PATCH" and pools[1] in request.path
+
+    proxy.inject(Hold(gate), when=second, times=1)
+    with node.start("ADD", one, asked) as adding:
+        gate.wait_until_reached()
+        with node.start("DEL", one, asked) as deleting:
+            while not list(node.hints.glob(f"del/{one.container}*net1")):
+                assert deleting.poll() is None
+                select.select([], [], [], 0.005)
+            gate.open()
+            out, _ = adding.communicate(timeout=60)
+            assert deleting.wait(timeout=60) == 0
+    assert json.loads(out)["code"] == 11
     assert [len(world.allocations(name)) for name in pools[:2]] == [1, 1]
 
 
