@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from hack.cluster.server import Cluster
@@ -24,7 +25,7 @@ def main() -> int:
         Cluster.start() as cluster,
     ):
         print(f"   serving on {cluster.server}, custom resources installed")
-        with Story(cluster, Path(folder), SHIM) as story:
+        with closing(Story(cluster, Path(folder), SHIM)) as story:
             verdict = story.tell()
     print(heading("Cleaned up: processes ended, temporary folders removed"))
     print(LOOK_FURTHER)

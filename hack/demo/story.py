@@ -9,8 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from hack.cluster.server import Cluster
 from hack.cluster.simnode import Outcome, Pod
@@ -70,7 +68,7 @@ class Tally:
 
 
 class Story:
-    """Tells the story on a running cluster; as a context manager it ends what it started."""
+    """Tells the story on a running cluster; `close` ends what it started."""
 
     def __init__(self, cluster: Cluster, folder: Path, shim: Path) -> None:
         self.stage = Stage(cluster, folder, shim)
@@ -79,15 +77,8 @@ class Story:
         self.duplicates = 0
         self.tallies: dict[str, Tally] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End what the story started."""
         self.stage.close()
 
     def tell(self) -> Verdict:
