@@ -20,9 +20,9 @@ from typing import Any
 from benchmarks.timing import Turn, interleaved, process_seconds, ratio
 from cni.build import build, interpreter
 from cni.version import VERSION
-from hack.cluster.kinds import IP_POOLS, NODE_SLICE_POOLS
 from hack.cluster.server import Cluster
 from whereabouts_fast.ipam import naming
+from whereabouts_fast.kube.resource import IPPOOLS, NODESLICEPOOLS
 
 RESULT = Path("build/bench/shim.json")
 SYSTEM = "ipam-system"
@@ -107,7 +107,7 @@ def create_table(cluster: Cluster, network: str, count: int) -> None:
         "spec": {"range": "10.40.0.0/16", "sliceSize": "/26"},
         "status": {"allocations": allocations},
     }
-    cluster.api.create(NODE_SLICE_POOLS.path(SYSTEM), body)
+    cluster.api.create(NODESLICEPOOLS.path(SYSTEM), body)
 
 
 def create_pools(cluster: Cluster, network: str, first: int, last: int) -> None:
@@ -121,8 +121,8 @@ def create_pools(cluster: Cluster, network: str, first: int, last: int) -> None:
         }
         spec = {"range": cidr, "allocations": {}, "node": node, "network": network}
         body = {"apiVersion": API_VERSION, "kind": "IPPool", "metadata": metadata, "spec": spec}
-        made = cluster.api.create(IP_POOLS.path(SYSTEM), body)
-        path = IP_POOLS.path(SYSTEM, made["metadata"]["name"])
+        made = cluster.api.create(IPPOOLS.path(SYSTEM), body)
+        path = IPPOOLS.path(SYSTEM, made["metadata"]["name"])
         strip = {"op": "replace", "path": "/metadata/managedFields", "value": [{}]}
         cluster.api.patch(path, [strip])
 

@@ -1,20 +1,20 @@
 """Takes a cluster back to the state of its start, so that tests can share one server."""
 
 from hack.cluster.api import Api, ApiError, JsonObject
-from hack.cluster.kinds import (
+from whereabouts_fast.kube.resource import (
     EVENTS,
-    IP_POOLS,
+    IPPOOLS,
     LEASES,
     NADS,
-    NODE_SLICE_POOLS,
     NODES,
+    NODESLICEPOOLS,
     PODS,
     RESERVATIONS,
-    Kind,
+    Resource,
 )
 
 # Nodes first: who still watches them should see them go before what hangs on them.
-CLEANED = (NODES, NADS, PODS, IP_POOLS, NODE_SLICE_POOLS, RESERVATIONS, LEASES, EVENTS)
+CLEANED = (NODES, NADS, PODS, IPPOOLS, NODESLICEPOOLS, RESERVATIONS, LEASES, EVENTS)
 # Here lie the API server's own leases.
 _KEPT_NAMESPACES = frozenset({"kube-system", "kube-node-lease"})
 
@@ -34,7 +34,7 @@ def remove_objects(api: Api) -> None:
                 api.delete(kind.path(namespace), grace=0)
 
 
-def _present(api: Api, kind: Kind) -> list[JsonObject]:
+def _present(api: Api, kind: Resource) -> list[JsonObject]:
     try:
         items = api.list(kind.path())
     except ApiError as failure:
@@ -45,7 +45,7 @@ def _present(api: Api, kind: Kind) -> list[JsonObject]:
     return [item for item in items if item["metadata"].get("namespace") not in _KEPT_NAMESPACES]
 
 
-def _strip_finalizers(api: Api, kind: Kind, item: JsonObject) -> None:
+def _strip_finalizers(api: Api, kind: Resource, item: JsonObject) -> None:
     metadata = item["metadata"]
     path = kind.path(metadata.get("namespace"), metadata["name"])
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from hack.cluster.api import Api, ApiError, JsonObject
-from hack.cluster.kinds import CRDS, NAMESPACES, SERVICE_ACCOUNTS
+from whereabouts_fast.kube.resource import CRDS, NAMESPACES, SERVICE_ACCOUNTS
 
 _ROOT = Path(__file__).parents[2]
 CRD_FOLDERS = (_ROOT / "charts" / "whereabouts-fast" / "crds", Path(__file__).parent / "crds")

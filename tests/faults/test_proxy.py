@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hack.cluster.api import Api, ApiError, JsonObject
-from hack.cluster.kinds import NODES
 from hack.cluster.server import Cluster
 from tests.faults.actions import (
     Answer,
@@ -27,6 +26,7 @@ from tests.faults.actions import (
 )
 from tests.faults.proxy import Proxy
 from tests.faults.wire import Reply
+from whereabouts_fast.kube.resource import NODES
 
 
 @pytest.fixture

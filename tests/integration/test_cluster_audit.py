@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hack.cluster.api import Api, ApiError, JsonObject
-from hack.cluster.kinds import NODES, PODS, SERVICE_ACCOUNTS
 from hack.cluster.server import Cluster
+from whereabouts_fast.kube.resource import NODES, PODS, SERVICE_ACCOUNTS
 
 
 def _node(name: str) -> JsonObject:

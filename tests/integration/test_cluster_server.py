@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.api import Api, ApiError
-from hack.cluster.kinds import (
+from hack.cluster.server import Cluster, ClusterError
+from whereabouts_fast.kube.resource import (
     CRDS,
-    IP_POOLS,
+    IPPOOLS,
     LEASES,
     NADS,
     NAMESPACES,
     NODES,
     PODS,
     SERVICE_ACCOUNTS,
-    Kind,
+    Resource,
 )
-from hack.cluster.server import Cluster, ClusterError
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,7 +60,7 @@ def test_a_plain_service_account_has_no_rights(cluster: Cluster) -> None:
         Api(cluster.server, cluster.ca_file, token) as stranger,
         pytest.raises(ApiError) as failure,
     ):
-        stranger.get(IP_POOLS.path("ipam-system"))
+        stranger.get(IPPOOLS.path("ipam-system"))
     assert failure.value.status == 403
 
 
@@ -190,7 +190,7 @@ def test_two_clusters_live_side_by_side(api: Api, own_cluster: Cluster) -> None:
     ],
 )
 def test_paths_are_those_of_the_api(
-    kind: Kind, namespace: str | None, name: str | None, path: str
+    kind: Resource, namespace: str | None, name: str | None, path: str
 ) -> None:
     assert kind.path(namespace, name) == path
 

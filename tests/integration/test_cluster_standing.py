@@ -14,8 +14,8 @@ import yaml
 
 from hack.cluster.api import Api, JsonObject
 from hack.cluster.identity import Identity
-from hack.cluster.kinds import NADS, NODES
 from hack.cluster.standing import StandingError, down, up
+from whereabouts_fast.kube.resource import NADS, NODES
 
 ROOT = Path(__file__).parents[2]
 

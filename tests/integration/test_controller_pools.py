@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hack.cluster.api import Api
-from hack.cluster.kinds import IP_POOLS
 from hack.cluster.server import Cluster
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.kube.client import Client
+from whereabouts_fast.kube.resource import IPPOOLS
 from whereabouts_fast.resources.pools import PoolView, decode_pool, encode_pool
 
 NAMESPACE = "ipam-system"
 NAME = "blue-n1-10.40.0.0-26"
-PATH = IP_POOLS.path(NAMESPACE, NAME)
+PATH = IPPOOLS.path(NAMESPACE, NAME)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def seen_before_an_address_came(api: Api, *, closed: bool = False) -> PoolView:
         network_name="blue",
         closed=closed,
     )
-    seen = decode_pool(api.create(IP_POOLS.path(NAMESPACE), body))
+    seen = decode_pool(api.create(IPPOOLS.path(NAMESPACE), body))
     entry = {"id": "c1", "podref": "tenant/p1", "ifname": "net1"}
     api.patch(PATH, [{"op": "add", "path": "/spec/allocations/1", "value": entry}])
     return seen

@@ -6,7 +6,6 @@ import http.client
 from pathlib import Path
 
 from hack.cluster.api import Api
-from hack.cluster.kinds import CRDS
 from hack.cluster.server import Cluster
 from tests.integration.controller_process import (
     LEASES,
@@ -18,6 +17,7 @@ from tests.integration.controller_process import (
     running,
     wait_open,
 )
+from whereabouts_fast.kube.resource import CRDS
 
 LEASE = f"{LEASES}/whereabouts-fast-controller"
 FAST = ("--lease-duration", "3", "--renew-deadline", "2", "--retry-period", "0.3")

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from hack.cluster.api import Api, ApiError
-from hack.cluster.kinds import CRDS, IP_POOLS, NODE_SLICE_POOLS, RESERVATIONS, Kind
+from whereabouts_fast.kube.resource import CRDS, IPPOOLS, NODESLICEPOOLS, RESERVATIONS, Resource
 
 NAMESPACE = "ipam-system"
-KINDS = [IP_POOLS, NODE_SLICE_POOLS, RESERVATIONS]
+KINDS = [IPPOOLS, NODESLICEPOOLS, RESERVATIONS]
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 HOLDER = {"id": "c1", "podref": "tenant/p1", "ifname": "net1"}
 
 
-def body(kind: Kind, name: str, **parts: Any) -> dict[str, Any]:
+def body(kind: Resource, name: str, **parts: Any) -> dict[str, Any]:
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -25,23 +25,23 @@ def body(kind: Kind, name: str, **parts: Any) -> dict[str, Any]:
 
 
 def pool(name: str = "p", **spec: Any) -> dict[str, Any]:
-    return body(IP_POOLS, name, spec={"range": "10.40.0.0/24", "allocations": {}, **spec})
+    return body(IPPOOLS, name, spec={"range": "10.40.0.0/24", "allocations": {}, **spec})
 
 
 def table(*allocations: dict[str, Any], status: dict[str, Any] | None = None, **spec: Any) -> Any:
     return body(
-        NODE_SLICE_POOLS,
+        NODESLICEPOOLS,
         "t",
         spec={"range": "10.40.0.0/24", "sliceSize": "/26", **spec},
         status={"allocations": list(allocations), **(status or {})},
     )
 
 
-def create(api: Api, kind: Kind, what: dict[str, Any]) -> dict[str, Any]:
+def create(api: Api, kind: Resource, what: dict[str, Any]) -> dict[str, Any]:
     return api.create(kind.path(NAMESPACE), what)
 
 
-def refusal(api: Api, kind: Kind, what: dict[str, Any]) -> str:
+def refusal(api: Api, kind: Resource, what: dict[str, Any]) -> str:
     with pytest.raises(ApiError) as refused:
         create(api, kind, what)
     assert refused.value.status == 422
@@ -55,28 +55,28 @@ def told(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 WHEREABOUTS_OBJECTS = [
-    (IP_POOLS, pool()),
-    (IP_POOLS, pool(allocations={"1": HOLDER, "254": {"id": "", "podref": "/"}})),
-    (IP_POOLS, pool(range="10.40.0.7/24")),
-    (IP_POOLS, pool(range="010.040.000.000/24")),
-    (IP_POOLS, pool(range="fd10::/64", allocations={str(2**63): HOLDER})),
-    (IP_POOLS, pool(range="FD10:0:0::1/112")),
-    (IP_POOLS, pool(range="::ffff:10.0.0.0/120")),
-    (IP_POOLS, pool(range="10.40.0.5-10.40.0.9/24")),
-    (IP_POOLS, pool(allocations={"5": {"id": "x", "podref": "pod without namespace"}})),
-    (IP_POOLS, pool("node-1.example.test-10.40.0.0-24", allocations={"-3": HOLDER})),
-    (NODE_SLICE_POOLS, table()),
-    (NODE_SLICE_POOLS, table(sliceSize="26")),
-    (NODE_SLICE_POOLS, table(range="fd10::/64", sliceSize="/120")),
+    (IPPOOLS, pool()),
+    (IPPOOLS, pool(allocations={"1": HOLDER, "254": {"id": "", "podref": "/"}})),
+    (IPPOOLS, pool(range="10.40.0.7/24")),
+    (IPPOOLS, pool(range="010.040.000.000/24")),
+    (IPPOOLS, pool(range="fd10::/64", allocations={str(2**63): HOLDER})),
+    (IPPOOLS, pool(range="FD10:0:0::1/112")),
+    (IPPOOLS, pool(range="::ffff:10.0.0.0/120")),
+    (IPPOOLS, pool(range="10.40.0.5-10.40.0.9/24")),
+    (IPPOOLS, pool(allocations={"5": {"id": "x", "podref": "pod without namespace"}})),
+    (IPPOOLS, pool("node-1.example.test-10.40.0.0-24", allocations={"-3": HOLDER})),
+    (NODESLICEPOOLS, table()),
+    (NODESLICEPOOLS, table(sliceSize="26")),
+    (NODESLICEPOOLS, table(range="fd10::/64", sliceSize="/120")),
     (
-        NODE_SLICE_POOLS,
+        NODESLICEPOOLS,
         table(
             {"nodeName": "n1", "sliceRange": "10.40.0.0/26"},
             {"nodeName": "", "sliceRange": "10.40.0.64/26"},
             {"nodeName": "n2.example.test", "sliceRange": "10.40.0.128/26"},
         ),
     ),
-    (NODE_SLICE_POOLS, body(NODE_SLICE_POOLS, "t", spec={"range": "::/0", "sliceSize": "/128"})),
+    (NODESLICEPOOLS, body(NODESLICEPOOLS, "t", spec={"range": "::/0", "sliceSize": "/128"})),
     (RESERVATIONS, body(RESERVATIONS, "10.40.0.7", spec={"podref": "tenant/p1"})),
     (RESERVATIONS, body(RESERVATIONS, "blue-fd10--7", spec={"podref": "/", "containerid": ""})),
     (
@@ -87,7 +87,7 @@ WHEREABOUTS_OBJECTS = [
 
 OUR_OBJECTS = [
     (
-        IP_POOLS,
+        IPPOOLS,
         pool(
             node="n1",
             network="blue",
@@ -97,7 +97,7 @@ OUR_OBJECTS = [
         ),
     ),
     (
-        NODE_SLICE_POOLS,
+        NODESLICEPOOLS,
         table(
             {"nodeName": "n1", "sliceRange": "10.40.0.0/26", "state": "Active"},
             {
@@ -132,7 +132,7 @@ OUR_OBJECTS = [
 
 @pytest.mark.parametrize(("kind", "what"), WHEREABOUTS_OBJECTS + OUR_OBJECTS)
 def test_objects_come_back_without_a_field_lost_or_added(
-    api: Api, kind: Kind, what: dict[str, Any]
+    api: Api, kind: Resource, what: dict[str, Any]
 ) -> None:
     stored = create(api, kind, what)
     path = kind.path(NAMESPACE, what["metadata"]["name"])
@@ -143,31 +143,31 @@ def test_objects_come_back_without_a_field_lost_or_added(
 
 def test_a_pool_of_thousands_of_addresses_is_accepted_and_patched(api: Api) -> None:
     holders = {str(offset): HOLDER for offset in range(1, 8000)}
-    create(api, IP_POOLS, pool(range="10.40.0.0/16", allocations=holders))
+    create(api, IPPOOLS, pool(range="10.40.0.0/16", allocations=holders))
     add = [{"op": "add", "path": "/spec/allocations/9000", "value": HOLDER}]
-    assert len(api.patch(IP_POOLS.path(NAMESPACE, "p"), add)["spec"]["allocations"]) == 8000
+    assert len(api.patch(IPPOOLS.path(NAMESPACE, "p"), add)["spec"]["allocations"]) == 8000
 
 
 @pytest.mark.parametrize(
     ("kind", "what", "key"),
     [
-        (IP_POOLS, body(IP_POOLS, "p"), "spec"),
-        (IP_POOLS, body(IP_POOLS, "p", spec={"range": "10.40.0.0/24"}), "spec.allocations"),
-        (IP_POOLS, body(IP_POOLS, "p", spec={"allocations": {}}), "spec.range"),
-        (IP_POOLS, pool(range="10.40.0.0"), "spec.range"),
-        (IP_POOLS, pool(range="blue/24"), "spec.range"),
-        (IP_POOLS, pool(range=""), "spec.range"),
-        (IP_POOLS, pool(closed=False), "spec.closed"),
-        (IP_POOLS, pool(overlapping=False), "spec.overlapping"),
-        (IP_POOLS, pool(closed="true"), "spec.closed"),
-        (IP_POOLS, pool(allocations={"1": {"podref": "a/b"}}), "spec.allocations.1.id"),
-        (IP_POOLS, pool(allocations={"1": {"id": "c"}}), "spec.allocations.1.podref"),
-        (NODE_SLICE_POOLS, table(sliceSize="large"), "spec.sliceSize"),
-        (NODE_SLICE_POOLS, table(sliceSize=26), "spec.sliceSize"),
-        (NODE_SLICE_POOLS, table({"nodeName": "n1"}), "sliceRange"),
-        (NODE_SLICE_POOLS, table({"sliceRange": "10.40.0.0/26"}), "nodeName"),
+        (IPPOOLS, body(IPPOOLS, "p"), "spec"),
+        (IPPOOLS, body(IPPOOLS, "p", spec={"range": "10.40.0.0/24"}), "spec.allocations"),
+        (IPPOOLS, body(IPPOOLS, "p", spec={"allocations": {}}), "spec.range"),
+        (IPPOOLS, pool(range="10.40.0.0"), "spec.range"),
+        (IPPOOLS, pool(range="blue/24"), "spec.range"),
+        (IPPOOLS, pool(range=""), "spec.range"),
+        (IPPOOLS, pool(closed=False), "spec.closed"),
+        (IPPOOLS, pool(overlapping=False), "spec.overlapping"),
+        (IPPOOLS, pool(closed="true"), "spec.closed"),
+        (IPPOOLS, pool(allocations={"1": {"podref": "a/b"}}), "spec.allocations.1.id"),
+        (IPPOOLS, pool(allocations={"1": {"id": "c"}}), "spec.allocations.1.podref"),
+        (NODESLICEPOOLS, table(sliceSize="large"), "spec.sliceSize"),
+        (NODESLICEPOOLS, table(sliceSize=26), "spec.sliceSize"),
+        (NODESLICEPOOLS, table({"nodeName": "n1"}), "sliceRange"),
+        (NODESLICEPOOLS, table({"sliceRange": "10.40.0.0/26"}), "nodeName"),
         (
-            NODE_SLICE_POOLS,
+            NODESLICEPOOLS,
             table({"nodeName": "n1", "sliceRange": "10.40.0.0/26", "state": "Idle"}),
             "status.allocations[0].state",
         ),
@@ -175,25 +175,25 @@ def test_a_pool_of_thousands_of_addresses_is_accepted_and_patched(api: Api) -> N
     ],
 )
 def test_objects_that_cannot_be_right_are_refused_by_field(
-    api: Api, kind: Kind, what: dict[str, Any], key: str
+    api: Api, kind: Resource, what: dict[str, Any], key: str
 ) -> None:
     assert key in refusal(api, kind, what)
 
 
 def test_the_range_of_a_pool_cannot_change_under_its_offsets(api: Api) -> None:
-    stored = create(api, IP_POOLS, pool(allocations={"1": HOLDER}))
+    stored = create(api, IPPOOLS, pool(allocations={"1": HOLDER}))
     stored["spec"]["range"] = "10.41.0.0/24"
     with pytest.raises(ApiError, match="range cannot change") as refused:
-        api.replace(IP_POOLS.path(NAMESPACE, "p"), stored)
+        api.replace(IPPOOLS.path(NAMESPACE, "p"), stored)
     assert refused.value.status == 422
 
 
 def test_spec_and_status_are_written_together(api: Api) -> None:
     """whereabouts writes both in one request; a status subresource would drop half of it."""
-    stored = create(api, NODE_SLICE_POOLS, table())
+    stored = create(api, NODESLICEPOOLS, table())
     stored["spec"]["sliceSize"] = "/27"
     stored["status"]["allocations"] = [{"nodeName": "n1", "sliceRange": "10.40.0.0/27"}]
-    path = NODE_SLICE_POOLS.path(NAMESPACE, "t")
+    path = NODESLICEPOOLS.path(NAMESPACE, "t")
     assert told(api.replace(path, stored)) == told(stored)
     for kind in KINDS:
         versions = api.get(CRDS.path(name=_definition(kind)))["spec"]["versions"]
@@ -201,7 +201,7 @@ def test_spec_and_status_are_written_together(api: Api) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_definitions_are_structural_and_established(api: Api, kind: Kind) -> None:
+def test_definitions_are_structural_and_established(api: Api, kind: Resource) -> None:
     status = api.get(CRDS.path(name=_definition(kind)))["status"]
     conditions = {c["type"]: c["status"] for c in status["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
@@ -211,14 +211,14 @@ def test_tables_for_people_show_what_the_objects_say(api: Api) -> None:
     create(api, *OUR_OBJECTS[0])
     create(api, *OUR_OBJECTS[1])
     create(api, RESERVATIONS, body(RESERVATIONS, "r", spec={"podref": "a/b", "ifname": "net1"}))
-    assert _columns(api, IP_POOLS) == {
+    assert _columns(api, IPPOOLS) == {
         "Name": "p",
         "Range": "10.40.0.0/24",
         "Node": "n1",
         "Network": "blue",
         "Closed": True,
     }
-    assert _columns(api, NODE_SLICE_POOLS) == {
+    assert _columns(api, NODESLICEPOOLS) == {
         "Name": "t",
         "Range": "10.40.0.0/24",
         "Slice Size": "/26",
@@ -239,11 +239,11 @@ def test_short_names(api: Api) -> None:
     }
 
 
-def _definition(kind: Kind) -> str:
+def _definition(kind: Resource) -> str:
     return f"{kind.plural}.whereabouts.cni.cncf.io"
 
 
-def _columns(api: Api, kind: Kind) -> dict[str, Any]:
+def _columns(api: Api, kind: Resource) -> dict[str, Any]:
     shown = api.request("GET", kind.path(NAMESPACE), headers={"Accept": TABLE})
     names = [column["name"] for column in shown["columnDefinitions"]]
     (row,) = shown["rows"]

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from hack.cluster.api import Api, ApiError
-from hack.cluster.kinds import IP_POOLS, NODE_SLICE_POOLS
 from whereabouts_fast.ipam.holdings import Figures, Held
+from whereabouts_fast.kube.resource import IPPOOLS, NODESLICEPOOLS
 from whereabouts_fast.resources.pools import close_patch, decode_pool, encode_pool, open_patch
 from whereabouts_fast.resources.tables import Condition, TableView, decode_table, encode_table
 
 NAMESPACE = "ipam-system"
-POOL = IP_POOLS.path(NAMESPACE, "blue-n1-10.40.0.0-26")
-TABLE = NODE_SLICE_POOLS.path(NAMESPACE, "blue")
+POOL = IPPOOLS.path(NAMESPACE, "blue-n1-10.40.0.0-26")
+TABLE = NODESLICEPOOLS.path(NAMESPACE, "blue")
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 ENTRY = {"id": "c1", "podref": "tenant/p1", "ifname": "net1", "uid": "u1"}
 BASE = 0x0A280000
@@ -30,7 +30,7 @@ def pool(api: Api) -> dict[str, Any]:
         network="blue",
         network_name="blue",
     )
-    return api.create(IP_POOLS.path(NAMESPACE), body)
+    return api.create(IPPOOLS.path(NAMESPACE), body)
 
 
 def status_of(api: Api, path: str, operations: list[dict[str, Any]]) -> tuple[int, str]:
@@ -143,7 +143,7 @@ def encoded(existing: TableView | None, *held: Held, waiting: int = 0) -> dict[s
 def test_a_table_is_written_by_compare_and_swap_and_read_back_alike(api: Api) -> None:
     first = Held("n1", BASE, 26)
     draining = Held("n2", BASE + 64, 26, "Draining", 1_700_000_000.123457)
-    created = decode_table(api.create(NODE_SLICE_POOLS.path(NAMESPACE), encoded(None, first)))
+    created = decode_table(api.create(NODESLICEPOOLS.path(NAMESPACE), encoded(None, first)))
     assert created.held == (first,)
     written = decode_table(api.replace(TABLE, encoded(created, first, draining)))
     assert written.held == (first, draining)
@@ -155,7 +155,7 @@ def test_a_table_is_written_by_compare_and_swap_and_read_back_alike(api: Api) ->
 
 def test_the_same_table_written_again_does_not_change_its_version(api: Api) -> None:
     created = decode_table(
-        api.create(NODE_SLICE_POOLS.path(NAMESPACE), encoded(None, Held("n1", BASE, 26)))
+        api.create(NODESLICEPOOLS.path(NAMESPACE), encoded(None, Held("n1", BASE, 26)))
     )
     again = decode_table(api.replace(TABLE, encoded(created, Held("n1", BASE, 26))))
     assert again.resource_version == created.resource_version

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from hack.cluster.kinds import NODE_SLICE_POOLS
 from tests.faults.actions import CutReply, Request, refusal
 from tests.faults.proxy import Proxy
 from tests.shim.test_several_ranges import RANGES, dealt, ranged
 from tests.shim.world import NAMESPACE, World, pod
 from tests.shim.world import config as configured
+from whereabouts_fast.kube.resource import NODESLICEPOOLS
 
 PATCHED = ("patch", "ippools", 200)
 READ_POOL = ("get", "ippools", 200)
@@ -191,7 +191,7 @@ def test_without_a_table_this_nodes_pools_of_the_network_are_listed_once(
     node.add(one, config())
     node.add(pod(), config())
     node.add(pod(), config("green"))
-    world.api.delete(NODE_SLICE_POOLS.path(NAMESPACE, "blue"))
+    world.api.delete(NODESLICEPOOLS.path(NAMESPACE, "blue"))
     world.forget_requests()
     caller = node if hinted else world.node("n1")
     assert caller.collect(config(), (one.container, "net1")).code == 0

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hack.cluster.kinds import NODE_SLICE_POOLS
 from hack.cluster.simnode import Outcome
 from tests.shim.world import NAMESPACE, World, config, pod
+from whereabouts_fast.kube.resource import NODESLICEPOOLS
 
 
 def failure(outcome: Outcome) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_a_slice_dealt_while_the_add_waits_is_used(world: World) -> None:
     adding = node.start("ADD", one, config())
     name = world.pool("n1", "10.40.0.0/26", closed=True)
     allocations = [{"nodeName": "n1", "sliceRange": "10.40.0.0/26", "state": "Active"}]
-    table = NODE_SLICE_POOLS.path(NAMESPACE, "blue")
+    table = NODESLICEPOOLS.path(NAMESPACE, "blue")
     world.api.patch(table, {"status": {"allocations": allocations}})
     world.api.patch(world.pool_path(name), {"spec": {"closed": None}})
     out, _ = adding.communicate(timeout=60)
@@ -149,7 +149,7 @@ def test_a_del_frees_when_network_and_table_are_gone(world: World) -> None:
     node, one, other = world.node("n1"), pod(), pod()
     node.add(one, config())
     node.add(other, config())
-    world.api.delete(NODE_SLICE_POOLS.path(NAMESPACE, "blue"))
+    world.api.delete(NODESLICEPOOLS.path(NAMESPACE, "blue"))
     assert node.delete(one, config()).code == 0
     assert set(world.allocations(name)) == {"2"}
     assert world.node("n1").delete(other, config()).code == 0
@@ -222,7 +222,7 @@ def test_a_slice_that_was_lost_is_noticed_by_its_missing_pool(world: World) -> N
     node.add(one, config())
     world.api.delete(world.pool_path(name))
     world.api.patch(
-        NODE_SLICE_POOLS.path(NAMESPACE, "blue"),
+        NODESLICEPOOLS.path(NAMESPACE, "blue"),
         {"status": {"allocations": [{"nodeName": "n2", "sliceRange": "10.40.0.0/26"}]}},
     )
     theirs = world.pool("n2", "10.40.0.0/26")

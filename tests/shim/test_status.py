@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from hack.cluster.kinds import NODE_SLICE_POOLS
 from hack.cluster.simnode import Outcome, SimulatedNode
 from tests.faults.actions import CutBeforeSending, Gate, Hold, Request
 from tests.faults.proxy import Proxy
 from tests.shim.test_several_ranges import RANGES, dealt, ranged
 from tests.shim.world import NAMESPACE, World, pod
 from tests.shim.world import config as configured
+from whereabouts_fast.kube.resource import NODESLICEPOOLS
 
 READ_POOL = ("get", "ippools", 200)
 READ_TABLE = ("get", "nodeslicepools", 200)
@@ -140,7 +140,7 @@ def test_a_lost_slice_is_error_51_only_where_pods_have_its_addresses(
     if not live:
         node.delete(one, config())
     world.api.delete(world.pool_path(name))
-    table = NODE_SLICE_POOLS.path(NAMESPACE, "blue")
+    table = NODESLICEPOOLS.path(NAMESPACE, "blue")
     world.api.patch(table, {"status": {"allocations": []}})
     grow_old(node)
     error = failure(node.status(config()))

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hack.cluster.api import Api
-from hack.cluster.kinds import IP_POOLS, NODE_SLICE_POOLS
 from hack.cluster.server import Cluster
 from hack.cluster.simnode import Outcome, Pod, SimulatedNode
 from tests.shim import schemas
 from whereabouts_fast.ipam import naming
+from whereabouts_fast.kube.resource import IPPOOLS, NODESLICEPOOLS
 
 NAMESPACE = "ipam-system"
 API_VERSION = "whereabouts.cni.cncf.io/v1alpha1"
@@ -112,7 +112,7 @@ class World:
         if conditions:
             status["conditions"] = conditions
         self.api.create(
-            NODE_SLICE_POOLS.path(NAMESPACE),
+            NODESLICEPOOLS.path(NAMESPACE),
             {
                 "apiVersion": API_VERSION,
                 "kind": "NodeSlicePool",
@@ -134,7 +134,7 @@ class World:
         """Create one node's open IPPool of a slice; return its name."""
         name = naming.ip_pool(cidr, network, node)
         self.api.create(
-            IP_POOLS.path(NAMESPACE),
+            IPPOOLS.path(NAMESPACE),
             {
                 "apiVersion": API_VERSION,
                 "kind": "IPPool",
@@ -165,7 +165,7 @@ class World:
 
     def pool_path(self, name: str) -> str:
         """The path of one pool."""
-        return IP_POOLS.path(NAMESPACE, name)
+        return IPPOOLS.path(NAMESPACE, name)
 
     def allocations(self, name: str) -> dict[str, Any]:
         """What a pool's object holds now: offset -> entry."""

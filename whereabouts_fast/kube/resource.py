@@ -41,6 +41,8 @@ class Resource:
 
 _GROUP = "whereabouts.cni.cncf.io"
 
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
 NADS = Resource(
