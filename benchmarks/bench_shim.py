@@ -1,8 +1,9 @@
 """How fast is one call of the shim, beside its own bare interpreter and beside whereabouts?
 
 Steady ADDs and DELs in slice mode and VERSION, as processes against a real API server, in turns
-with the interpreter that does nothing, and with the binary that WHEREABOUTS_BIN names. Writes
-build/bench/shim.json and prints it: medians in ms, ratios, requests; null where nothing was run.
+with the interpreter that does nothing, with the static form where `make shim-static` has built it,
+and with the binary that WHEREABOUTS_BIN names. Writes build/bench/shim.json and prints it: medians
+in ms, ratios, requests; null where nothing was run.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from whereabouts_fast.ipam import naming
 from whereabouts_fast.kube.resource import IPPOOLS, NODESLICEPOOLS
 
 RESULT = Path("build/bench/shim.json")
+STATIC = Path("build/shim-static/whereabouts")
 SYSTEM = "ipam-system"
 API_VERSION = f"{naming.GROUP}/{naming.VERSION}"
 FEW, MANY = 10, 1000
@@ -134,11 +136,13 @@ def measure(cluster: Cluster, folder: Path, binary: Path | None) -> dict[str, An
     """Run everything once."""
     shim = Plugin("shim", build(folder / "built"), cluster, folder / "shim")
     plugins = [shim]
-    if binary is not None:
-        plugins.append(Plugin("whereabouts", binary, cluster, folder / "whereabouts"))
+    for name, executable in (("static", _static()), ("whereabouts", binary)):
+        if executable is not None:
+            plugins.append(Plugin(name, executable, cluster, folder / name))
     for plugin in plugins:
         create_table(cluster, plugin.name, FEW)
-    create_pools(cluster, "shim", 0, FEW)
+        if plugin.name != "whereabouts":  # which makes its own
+            create_pools(cluster, plugin.name, 0, FEW)
     subjects: list[Turn] = [bare, *(plugin.turn for plugin in plugins)]
     medians: dict[str, float | None] = dict(interleaved(subjects, ROUNDS))
     since = cluster.audit.mark()
@@ -152,10 +156,15 @@ def measure(cluster: Cluster, folder: Path, binary: Path | None) -> dict[str, An
     create_pools(cluster, "shim", FEW, MANY)
     among_many = interleaved(subjects, ROUNDS_AMONG_MANY)
     medians.update({f"{name}_{MANY}_pools": value for name, value in among_many.items()})
-    for name in [f"whereabouts_{verb.lower()}" for verb in _VERBS]:
-        for key in (name, f"{name}_{MANY}_pools"):
-            medians.setdefault(key, None)
+    for name in ("static", "whereabouts"):
+        for verb in _VERBS:
+            for suffix in ("", f"_{MANY}_pools"):
+                medians.setdefault(f"{name}_{verb.lower()}{suffix}", None)
     return {"medians_ms": medians, "ratios": _ratios(medians), "requests": requests}
+
+
+def _static() -> Path | None:
+    return STATIC.resolve() if STATIC.exists() else None
 
 
 def _requests(cluster: Cluster, since: int, until: int) -> dict[str, int]:
@@ -171,9 +180,11 @@ def _ratios(medians: Mapping[str, float | None]) -> dict[str, float | None]:
     for suffix in ("", f"_{MANY}_pools"):
         for verb in _VERBS:
             call = f"{verb.lower()}{suffix}"
-            ours = medians[f"shim_{call}"]
-            ratios[f"shim_{call}/bare"] = ratio(ours, medians[f"bare{suffix}"])
-            ratios[f"whereabouts_{call}/shim"] = ratio(medians[f"whereabouts_{call}"], ours)
+            theirs = medians[f"whereabouts_{call}"]
+            for form in ("shim", "static"):
+                ours = medians[f"{form}_{call}"]
+                ratios[f"{form}_{call}/bare"] = ratio(ours, medians[f"bare{suffix}"])
+                ratios[f"whereabouts_{call}/{form}"] = ratio(theirs, ours)
     return ratios
 
 

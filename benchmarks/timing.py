@@ -26,15 +26,16 @@ def process_seconds(
         # Below a pipe's 64 kB, so it never blocks.
         os.write(writer, stdin)
         os.close(writer)
-        actions = [(os.POSIX_SPAWN_DUP2, reader, 0), (os.POSIX_SPAWN_DUP2, answer, 1)]
+        actions = [(os.POSIX_SPAWN_DUP2, reader, 0)]
+        actions += [(os.POSIX_SPAWN_DUP2, answer, stream) for stream in (1, 2)]
         command = [str(argument) for argument in arguments]
         begin = time.perf_counter()
         pid = os.posix_spawn(command[0], command, dict(environment), file_actions=actions)
         _, status = os.waitpid(pid, 0)
         seconds = time.perf_counter() - begin
         if status:
-            shown = os.pread(answer, 2000, 0).decode(errors="replace")
-            raise RunError(f"{' '.join(command)} ended with status {status}: {shown}")
+            said = os.pread(answer, 2000, 0).decode(errors="replace")
+            raise RunError(f"{' '.join(command)} ended with status {status}: {said}")
         return seconds
     finally:
         os.close(reader)
