@@ -30,6 +30,14 @@ AGENT = "whereabouts-fast-controller"
 RESERVATIONS = f"{GROUP}/namespaces/ipam-system/overlappingrangeipreservations"
 
 
+ALIVE = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "alive"},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+
+
 def classic(api: Api, name: str, **ipam: Any) -> dict[str, Any]:
     return create_nad(api, name, **{"node_slice_size": None, "network_name": None, **ipam})
 
@@ -49,6 +57,15 @@ def reservations(api: Api) -> dict[str, dict[str, str]]:
 def holder(offset: int, pod: str = "tenant/p1") -> dict[str, str]:
     """The reservation of what `fill` records."""
     return {"podref": pod, "containerid": f"c-{offset}", "ifname": "net1"}
+
+
+def reservation(name: str, spec: dict[str, str]) -> dict[str, Any]:
+    return {
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+        "kind": "OverlappingRangeIPReservation",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 def wait_marks(api: Api, names: set[str]) -> None:
@@ -236,13 +253,7 @@ def test_a_controller_that_died_between_the_writes_is_followed_by_one_that_finis
         "10.40.0.2": holder(7, "tenant/gone"),
         "10.40.0.3": holder(7),
     }.items():
-        body = {
-            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-            "kind": "OverlappingRangeIPReservation",
-            "metadata": {"name": name},
-            "spec": spec,
-        }
-        api.create(RESERVATIONS, body)
+        api.create(RESERVATIONS, reservation(name, spec))
     classic(api, "b", range="10.40.0.0/16")
     with running(cluster.kubeconfig, tmp_path):
         wait_open(api, {"n1-10.40.0.0-26", "10.40.0.0-16"})
@@ -254,33 +265,42 @@ def test_a_pool_stays_closed_while_a_live_pod_has_reserved_anothers_address(
 ) -> None:
     create_node(api, "n1")
     sliced(api, "a")
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "alive"},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    }
-    api.create("/api/v1/namespaces/tenant/pods", pod)
+    api.create("/api/v1/namespaces/tenant/pods", ALIVE)
     with running(cluster.kubeconfig, tmp_path) as controller:
         wait_open(api, {"n1-10.40.0.0-26"})
         fill(api, "n1-10.40.0.0-26", 1)
-        body = {
-            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-            "kind": "OverlappingRangeIPReservation",
-            "metadata": {"name": "10.40.0.1"},
-            "spec": holder(9, "tenant/alive"),
-        }
-        api.create(RESERVATIONS, body)
+        api.create(RESERVATIONS, reservation("10.40.0.1", holder(9, "tenant/alive")))
         classic(api, "b", range="10.40.0.0/16")
         told: Callable[[], list[dict[str, Any]]] = lambda: controller.entries("Failed to settle")  # noqa: E731
         (entry, *_) = controller.wait(told, "it says why")
         for word in ("10.40.0.1", "tenant/alive", "tenant/p1"):
             assert word in entry["err"]
         assert pools(api)["10.40.0.0-16"]["spec"]["closed"] is True
+        # Nobody else waits for it.
+        classic(api, "c", range="10.50.0.0/24")
+        wait_open(api, {"n1-10.40.0.0-26", "10.50.0.0-24"})
         # An ADD that was under way takes its reservation back when its patch fails.
         api.delete(f"{RESERVATIONS}/10.40.0.1")
-        wait_open(api, {"n1-10.40.0.0-26", "10.40.0.0-16"})
+        wait_open(api, {"n1-10.40.0.0-26", "10.50.0.0-24", "10.40.0.0-16"})
         assert reservations(api) == {"10.40.0.1": holder(1)}
+
+
+def test_a_slice_that_cannot_open_yet_holds_nobody_else_up(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    create_node(api, "n1")
+    classic(api, "a")
+    api.create("/api/v1/namespaces/tenant/pods", ALIVE)
+    with running(cluster.kubeconfig, tmp_path) as controller:
+        wait_open(api, {"10.40.0.0-24"})
+        fill(api, "10.40.0.0-24", 1)
+        api.create(RESERVATIONS, reservation("10.40.0.1", holder(9, "tenant/alive")))
+        sliced(api, "b", range="10.40.0.0/24")
+        controller.wait(lambda: controller.entries("Failed to settle"), "it is stuck")
+        classic(api, "c", range="10.50.0.0/24")
+        wait_open(api, {"10.40.0.0-24", "10.50.0.0-24"})
+        api.delete(f"{RESERVATIONS}/10.40.0.1")
+        wait_open(api, {"10.40.0.0-24", "10.50.0.0-24", "n1-10.40.0.0-26"})
 
 
 def test_pools_that_others_opened_over_each_other_are_marked_and_reserved(

@@ -10,10 +10,12 @@ from whereabouts_fast.controller.bounded import each
 from whereabouts_fast.controller.networks import Resolution
 from whereabouts_fast.controller.pools import LivePools, Pools
 from whereabouts_fast.controller.reservations import Reservations
+from whereabouts_fast.controller.tables import overlaps
 from whereabouts_fast.controller.units import Unit
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import overlap
 from whereabouts_fast.ipam.overlap import Holder, Network, Plan
+from whereabouts_fast.ipam.ranges import Range
 from whereabouts_fast.kube.errors import ApiError, Conflict
 from whereabouts_fast.observability import logs
 from whereabouts_fast.resources.pools import PoolView, holders
@@ -48,6 +50,18 @@ def informed(
     return [
         replace(unit, overlapping=networks) if _faces(unit, units, networks, pools) else unit
         for unit in units
+    ]
+
+
+def silent(units: Iterable[Unit]) -> list[Range]:
+    """Return the ranges of networks whose tables could not be made to say what overlaps them.
+
+    Until they do, nothing may open that overlaps them: see tables.overlaps.
+    """
+    return [
+        unit.range
+        for unit in units
+        if unit.overlapping and not unit.unreadable and not overlaps(unit.table)
     ]
 
 

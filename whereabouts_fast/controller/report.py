@@ -61,7 +61,7 @@ class Reporter:
             self._once.news(uid, frozenset())
         for source, statements in by_source.items():
             for reason, message in sorted(self._once.news(source.uid, frozenset(statements))):
-                self._log.error("Refused network", network=source.key, reason=reason, err=message)
+                self._log.error("Found fault", network=source.key, reason=reason, err=message)
                 self._tell(attachment(source), WARNING, reason, message)
         keys = alive | {_TABLE + name for name in tables}
         self._once.keep(keys.__contains__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from whereabouts_fast.controller.bounded import each
@@ -12,6 +12,7 @@ from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import classic, naming
 from whereabouts_fast.ipam.overlap import Network
+from whereabouts_fast.ipam.ranges import Range
 from whereabouts_fast.kube.errors import ApiError
 from whereabouts_fast.observability import logs
 from whereabouts_fast.resources.pools import PoolView
@@ -61,8 +62,8 @@ class SharedPools:
             networks_of(space, resolution),
         )
 
-    async def settle(self, needs: SharedNeeds, *, opening: bool) -> None:
-        """Create, adopt, close and delete, and open unless not `opening`.
+    async def settle(self, needs: SharedNeeds, silent: Collection[Range]) -> None:
+        """Create, adopt, close and delete, and open what overlaps none of `silent`.
 
         Raises the first ApiError of those there were, and OverlapError.
         """
@@ -71,7 +72,7 @@ class SharedPools:
             plan = classic.plan(
                 needs.wanted, needs.sliced, (pool.shared() for pool in self._seen(needs))
             )
-            due = plan.open if opening else []
+            due = [name for name in plan.open if not self._held_back(name, needs, silent)]
             if not (plan.create or plan.adopt or plan.close or plan.delete or due):
                 break
             failures = await self._each(plan.close, self._close)
@@ -91,6 +92,15 @@ class SharedPools:
             closed = [pool for name in due if (pool := self._world.pool(name)) and pool.closed]
             if closed:
                 await self._overlaps.settle(needs.space, needs.networks, closed)
+
+    def _held_back(self, name: str, needs: SharedNeeds, silent: Collection[Range]) -> bool:
+        pool, wanted = self._world.pool(name), needs.wanted.get(name)
+        if wanted is not None:
+            return any(wanted.range.overlaps(one) for one in silent)
+        return pool is not None and any(
+            one.version == pool.version and one.base <= pool.last and pool.base <= one.end
+            for one in silent
+        )
 
     async def _close(self, pool: PoolView) -> None:
         if await self._pools.close(pool):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from whereabouts_fast.controller import claims
 from whereabouts_fast.controller.networks import Resolution, TableSeen, resolve
 from whereabouts_fast.controller.orphans import Orphans
-from whereabouts_fast.controller.overlaps import OverlapError, Overlaps, informed
+from whereabouts_fast.controller.overlaps import OverlapError, Overlaps, informed, silent
 from whereabouts_fast.controller.report import Reporter, key
 from whereabouts_fast.controller.settle import Settler
 from whereabouts_fast.controller.shared import SharedPools
@@ -188,8 +188,7 @@ class Spaces:
                 if unit.wanted is None:
                     self._units.forget(unit.table_name)
         try:
-            # A table that could not be written may not say yet that something overlaps it.
-            await self._shared.settle(needs, opening=failure is None)
+            await self._shared.settle(needs, silent(unit.refreshed(self._world) for unit in units))
             await self._overlaps.sweep(space, needs.networks)
         except (ApiError, OverlapError) as error:
             failure = failure or error
