@@ -377,3 +377,18 @@ def test_planning_asks_the_range_once_per_dealt_slice_however_large_it_is(
     decided = plan(blue(range=counting, size=size, nodes=many), NOW)
     assert decided.figures.active == 1000
     assert counting.asked == 1000
+
+
+def test_slices_inside_shared_pools_are_dealt_last() -> None:
+    half = (BASE, BASE + 127)
+    found = plan(blue("a", "b", "c", "d", "e", shared=(half,)), NOW)
+    assert found.table is not None
+    assert {h.node: (h.base - BASE) // 64 for h in found.table} == {"a": 2, "b": 3, "c": 0, "d": 1}
+    assert found.waiting == ("e",)
+    assert found.figures.free == 0
+    # Who has one keeps it, wherever a shared pool comes to be.
+    settled = plan(blue("a", table=(held("a", 0),), shared=(half,)), NOW)
+    assert settled.table == (held("a", 0),)
+    assert settled.figures.free == 3
+    whole = plan(blue("a", shared=((BASE, BASE + 255),)), NOW)
+    assert whole.table == (held("a", 0),)

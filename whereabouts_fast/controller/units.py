@@ -159,6 +159,14 @@ class Units:
                 for one in other.table.held
             ),
             pools=tuple(self._pools(unit)),
+            shared=(
+                *((n.low, n.high) for n in unit.overlapping if n.pool and n.version == version),
+                *(
+                    (pool.base, pool.last)
+                    for pool in self._world.pools_of(unit.space)
+                    if pool.exact and not pool.node and pool.version == version
+                ),
+            ),
             gone=gone,
         )
 

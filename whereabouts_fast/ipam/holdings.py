@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from whereabouts_fast.ipam.ranges import Range
-    from whereabouts_fast.ipam.space import Claim
+    from whereabouts_fast.ipam.space import Claim, Interval
 
 ACTIVE = "Active"
 DRAINING = "Draining"
@@ -65,8 +65,10 @@ class Observed:
     the table is rebuilt from it.
     `elsewhere`: what other tables of the address space hold, with the holder's name where the slice
     is active there, else "".
-    `pools`: all pools of the address space. `gone`: draining entries whose pool was not found by a
-    live read made after the write that set them draining was confirmed.
+    `shared`: ranges of pools that all nodes share; slices inside them are dealt last, as each of
+    their addresses has to be reserved.
+    `pools`: all pools of the address space for one node each. `gone`: draining entries whose pool
+    was not found by a live read made after the write that set them draining was confirmed.
     """
 
     network: str
@@ -78,6 +80,7 @@ class Observed:
     table: tuple[Held, ...] | None
     elsewhere: tuple[Claim, ...] = ()
     pools: tuple[PoolSeen, ...] = ()
+    shared: tuple[Interval, ...] = ()
     gone: frozenset[Held] = frozenset()
 
 

@@ -31,7 +31,7 @@ from whereabouts_fast.ipam.holdings import (
     Plan,
     PoolSeen,
 )
-from whereabouts_fast.ipam.space import Claim, Claimed, FreeSlices, contested
+from whereabouts_fast.ipam.space import Claim, Claimed, FreeSlices, Interval, contested
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -224,11 +224,14 @@ class _Planner:
 
     def _deal(self) -> int:
         """Deal free slices to the nodes that have none; return how many stay free."""
-        claims = [claim[:2] for claim in self._claims()]
+        claims = self._taken()
         space = FreeSlices(self._seen.range, self._seen.size, claims)
         free = space.count()
         if not self._seen.wanted:
             return free
+        apart = space
+        if self._seen.shared:
+            apart = FreeSlices(self._seen.range, self._seen.size, [*claims, *self._seen.shared])
         shared = self._shared()
         active = self._active_nodes()
         for node in self._order:
@@ -236,13 +239,20 @@ class _Planner:
                 continue
             base = shared.get(node)
             if base is None:
-                base = space.take()
+                base = apart.take()
+                if base is None and apart is not space:
+                    # All that is left is inside pools that all nodes share.
+                    apart = space = FreeSlices(self._seen.range, self._seen.size, self._taken())
+                    base = space.take()
                 free -= base is not None
             if base is None:
                 self._waiting.append(node)
             else:
                 self._keep(Held(node, base, self._seen.size))
         return free
+
+    def _taken(self) -> list[Interval]:
+        return [claim[:2] for claim in self._claims()]
 
     def _actions(self, table: tuple[Held, ...]) -> tuple[list[Action], list[Held]]:
         disputes = contested(self._claims())
