@@ -82,6 +82,23 @@ def test_a_slice_with_a_live_address_is_kept_until_it_is_empty(
     assert reclaimed["note"] == "Reclaimed slice 10.40.0.0/26 of a"
 
 
+def test_a_slice_that_its_range_lost_is_not_counted_as_a_lost_node(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        create_node(api, name)
+    nad = create_nad(api, node_slice_cooldown=1)
+    with running(cluster.kubeconfig, tmp_path) as controller:
+        wait_open(api, {"blue-a-10.40.0.0-26", "blue-b-10.40.0.64-26"})
+        smaller = nad["spec"]["config"].replace("10.40.0.0/24", "10.40.0.0/26")
+        api.patch(f"{nad_path()}/blue", {"spec": {"config": smaller}})
+        wait_table(api, lambda held: set(held) == {FIRST})
+        (line,) = controller.wait(
+            lambda: controller.entries("Reclaimed slices"), "the slice is reclaimed"
+        )
+    assert (line["node"], line["reason"]) == ("b", "network_changed")
+
+
 def test_a_node_that_returns_gets_the_same_slice(
     cluster: Cluster, api: Api, tmp_path: Path
 ) -> None:

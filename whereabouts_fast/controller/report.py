@@ -85,9 +85,16 @@ class Reporter:
         self._once_pools.keep(bad.__contains__)
 
     def written(
-        self, unit: Unit, table: TableView, pooled: frozenset[tuple[str, int, int]]
+        self,
+        unit: Unit,
+        table: TableView,
+        pooled: frozenset[tuple[str, int, int]],
+        present: frozenset[str],
     ) -> None:
-        """Tell what a written table changed; `pooled` are the (node, base, prefix) of pools."""
+        """Tell what a written table changed.
+
+        `pooled` are the (node, base, prefix) of pools, `present` the names of nodes.
+        """
         done = changes.between(
             None if unit.table is None else unit.table.held,
             table.held,
@@ -100,10 +107,13 @@ class Reporter:
             self._say("Assigned slices", table, slices, reason=reason)
         if done.drained:
             self._say("Began draining slices", table, done.drained)
-        if done.reclaimed:
-            reason = "network_gone" if unit.wanted is None else "node_gone"
-            self._counters.slices_reclaimed(table.name, reason, len(done.reclaimed))
-            self._say("Reclaimed slices", table, done.reclaimed, reason=reason)
+        reclaimed: dict[str, dict[str, str]] = {}
+        for cidr, node in done.reclaimed.items():
+            reason = _reclaim_reason(unit, node, present)
+            reclaimed.setdefault(reason, {})[cidr] = node
+        for reason, slices in reclaimed.items():
+            self._counters.slices_reclaimed(table.name, reason, len(slices))
+            self._say("Reclaimed slices", table, slices, reason=reason)
         self._events.assigned(about, done.all_assigned)
         self._events.reclaimed(about, done.reclaimed)
 
@@ -143,6 +153,12 @@ class Reporter:
 
 
 _TABLE = "table/"
+
+
+def _reclaim_reason(unit: Unit, node: str, present: frozenset[str]) -> str:
+    if unit.wanted is None:
+        return "network_gone"
+    return "network_changed" if node in present else "node_gone"
 
 
 def attachment(source: Source) -> Reference:

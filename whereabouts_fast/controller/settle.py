@@ -181,7 +181,8 @@ class Settler:
         pools: Iterable[PoolSeen],
     ) -> None:
         pooled = frozenset((pool.node, pool.base, pool.prefix) for pool in pools)
-        self._report.written(unit, table, pooled)
+        present = frozenset(node.name for node in self._world.nodes_seen())
+        self._report.written(unit, table, pooled, present)
         status = {} if unit.table is None else unit.table.raw.get("status") or {}
         before = status.get("waiting", 0)
         self._report.waiting(unit, waiting, before if isinstance(before, int) else 0)

@@ -22,8 +22,8 @@ PREFIX = "whereabouts_fast_"
 SLICE_STATES = ("active", "draining", "cooling", "free")
 ADDRESS_STATES = ("allocated", "free", "reserved", "excluded")
 ASSIGN_REASONS = ("dealt", "returned", "rebuilt")
-RECLAIM_REASONS = ("node_gone", "network_gone")
-WRITE_KINDS = ("IPPool", "NodeSlicePool", "Lease", "Event")
+RECLAIM_REASONS = ("node_gone", "network_gone", "network_changed")
+WRITE_KINDS = ("IPPool", "NodeSlicePool", "OverlappingRangeIPReservation")
 WRITE_RESULTS = ("ok", "conflict", "error")
 
 
