@@ -8,7 +8,7 @@ import pytest
 
 from whereabouts_fast.ipam import address, naming
 from whereabouts_fast.ipam.holdings import PoolSeen
-from whereabouts_fast.resources.pools import decode_pool, encode_pool
+from whereabouts_fast.resources.pools import adopt_patch, decode_pool, encode_pool
 
 HOLDER = {"id": "c1", "podref": "tenant/p1"}
 
@@ -154,3 +154,22 @@ def test_an_unreadable_pool_says_so_and_keeps_its_name(raw: dict[str, Any], prob
     assert view.name == "blue-n1-10.40.0.64-26"
     assert view.problem.startswith(problem)
     assert view.version == 0
+
+
+def test_annotating_a_pool_never_wipes_what_is_there() -> None:
+    raw = encode_pool(
+        namespace="ipam-system", cidr="10.40.0.0/24", node="", network="a", network_name=""
+    )
+    bare = decode_pool(raw)
+    note = {naming.ANNOTATION_ATTACHED: "true"}
+    assert adopt_patch(bare, "a")[-2:] == [
+        {"op": "test", "path": "/metadata/annotations", "value": None},
+        {
+            "op": "add",
+            "path": "/metadata/annotations",
+            "value": {naming.ANNOTATION_ATTACHED: "true"},
+        },
+    ]
+    raw["metadata"]["annotations"] = {"x": "y"}
+    path = "/metadata/annotations/whereabouts-fast.io~1attached"
+    assert adopt_patch(decode_pool(raw), "a")[-1] == {"op": "add", "path": path, "value": "true"}
