@@ -164,11 +164,7 @@ def test_annotating_a_pool_never_wipes_what_is_there() -> None:
     note = {naming.ANNOTATION_ATTACHED: "true"}
     assert adopt_patch(bare, "a")[-2:] == [
         {"op": "test", "path": "/metadata/annotations", "value": None},
-        {
-            "op": "add",
-            "path": "/metadata/annotations",
-            "value": {naming.ANNOTATION_ATTACHED: "true"},
-        },
+        {"op": "add", "path": "/metadata/annotations", "value": note},
     ]
     raw["metadata"]["annotations"] = {"x": "y"}
     path = "/metadata/annotations/whereabouts-fast.io~1attached"
