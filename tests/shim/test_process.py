@@ -199,7 +199,7 @@ MISUSE: dict[str, tuple[dict[str, str], str, int, str]] = {
     "reservations": ({}, text(ipam={"overlap_reservations": "always"}), 2, "reservations"),
     "no kubeconfig": (
         {},
-        text(ipam={"kubernetes": {"kubeconfig": "/nonexistent/k"}}),
+        text(ipam={"kubernetes": {"kubeconfig": "/nonexistent/k"}, "hints_dir": "/dev/null/hints"}),
         7,
         "/nonexistent/k",
     ),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "HINTS_DIR",
     "IPAM_TYPE",
     "OLDEST_CNI_VERSION",
     "ConfigError",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 IPAM_TYPE = "whereabouts"
+HINTS_DIR = "/run/whereabouts"
 OLDEST_CNI_VERSION = "0.1.0"  # what an absent cniVersion means (CNI specification, section 1)
 
 KNOWN_KEYS = RANGE_KEYS | frozenset(
@@ -200,7 +202,7 @@ def _read(config: object, defaults: object, fallback_name: str, *, strict: bool)
     conf.dns = section.get("dns", checks.dns, {})
     conf.addresses = section.get("addresses", checks.fixed_addresses, ())
     conf.kubeconfig = section.get("kubernetes", checks.kubernetes, "")
-    conf.hints_dir = section.get("hints_dir", checks.path, "/run/whereabouts")
+    conf.hints_dir = section.get("hints_dir", checks.path, HINTS_DIR)
     conf.wait_seconds = section.get("wait_seconds", checks.seconds(0, checks.HOUR), 5.0)
     conf.add_deadline_seconds = section.get(
         "add_deadline_seconds", checks.seconds(0.1, checks.HOUR), 30.0

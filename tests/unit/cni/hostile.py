@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from cni import apiserver, deadline, hints, jsontext, kubeconfig, main, marks, node, tls, turns
+from whereabouts_fast.ipam import netconf
 
 PARTS = (apiserver, deadline, hints, kubeconfig, marks, node, turns)
 
@@ -192,6 +193,8 @@ def call(
     with pytest.MonkeyPatch.context() as patch:
         for part in PARTS:
             patch.setattr(part, "time", clock)
+        # Input that names no directory must not leave a trace on the machine that tests it.
+        patch.setattr(netconf, "HINTS_DIR", "/dev/null/hints")
         patch.setattr(tls, "connect", server.connect)
         patch.setattr(posix, "environ", encoded)
         patch.setattr(main, "_read_input", lambda: raw)
