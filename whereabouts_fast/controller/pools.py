@@ -6,25 +6,21 @@ paused between two writes cannot open what another has dealt on meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from whereabouts_fast.controller.networks import WantedPool
-from whereabouts_fast.controller.recent import Recent
 from whereabouts_fast.controller.units import Unit
 from whereabouts_fast.controller.world import World
+from whereabouts_fast.controller.writes import Body, Writes, Written
 from whereabouts_fast.ipam import naming
 from whereabouts_fast.ipam.holdings import Create, Held
 from whereabouts_fast.kube.client import Client
-from whereabouts_fast.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+from whereabouts_fast.kube.errors import AlreadyExists, ApiError
 from whereabouts_fast.kube.resource import IPPOOLS
 from whereabouts_fast.resources import pools as encoding
 from whereabouts_fast.resources.pools import PoolView, decode_pool
 
 _PAGE = 500
-# (kind, result): result is ok, conflict or error.
-Written = Callable[[str, str], None]
 
 
 class DroppedError(ApiError):
@@ -56,8 +52,15 @@ class Pools:
     def __init__(self, client: Client, world: World, written: Written) -> None:
         self._client = client
         self._world = world
-        self._recent: Recent[PoolView] = world.recent_pools
-        self._written = written
+        self._writes = Writes(
+            client,
+            IPPOOLS,
+            world.namespace,
+            decode_pool,
+            cache=world.pools,
+            recent=world.recent_pools,
+            written=written,
+        )
 
     async def create(self, unit: Unit, action: Create) -> PoolView | None:
         """Create a closed pool and return it; None when it exists already.
@@ -128,51 +131,14 @@ class Pools:
         A pool that is open or holds an address is left alone: whoever decided on it knew less.
         """
         if not pool.used and pool.closed:
-            await self._remove(pool)
+            await self._writes.delete(pool.name, pool)
 
-    async def _create(self, body: dict[str, Any]) -> PoolView:
-        write = self._recent.begin(self._key(body["metadata"]["name"]))
-        try:
-            answer = await self._client.create(IPPOOLS, self._world.namespace, body)
-        except ApiError as error:
-            result = "conflict" if isinstance(error, AlreadyExists) else "error"
-            self._written("IPPool", result)
-            raise
-        else:
-            pool = decode_pool(answer)
-            self._recent.wrote(write, pool, created=True)
-            self._written("IPPool", "ok")
-        finally:
-            self._recent.end(write)
+    async def _create(self, body: Body) -> PoolView:
+        pool = await self._writes.create(body)
         if not pool.closed:
-            await self._remove(pool)
+            await self._writes.delete(pool.name, pool)
             raise DroppedError(pool.name)
         return pool
-
-    async def _remove(self, pool: PoolView) -> None:
-        write = self._recent.begin(pool.key)
-        try:
-            await self._client.delete(
-                IPPOOLS,
-                pool.namespace,
-                pool.name,
-                uid=pool.uid,
-                resource_version=pool.resource_version,
-            )
-        except NotFound:
-            self._recent.deleted(write, pool.uid)
-        except Conflict:
-            # An address came or went in the meantime, or it is another object.
-            self._written("IPPool", "conflict")
-            await self.look(pool.name)
-        except ApiError:
-            self._written("IPPool", "error")
-            raise
-        else:
-            self._recent.deleted(write, pool.uid)
-            self._written("IPPool", "ok")
-        finally:
-            self._recent.end(write)
 
     async def gone(self, unit: Unit, held: Held) -> bool:
         """Read a slice's pool live; whether there is none."""
@@ -220,41 +186,10 @@ class Pools:
 
     async def look(self, name: str) -> PoolView | None:
         """Read a pool live, and have the next plan see it as it is."""
-        key = self._key(name)
-        read = self._recent.begin(key)
-        live: PoolView | None = None
-        try:
-            try:
-                live = decode_pool(await self._client.get(IPPOOLS, self._world.namespace, name))
-            except NotFound:
-                pass
-            self._recent.correct(read, live, self._world.pools.get(key))
-        finally:
-            self._recent.end(read)
-        return live
+        return await self._writes.look(name)
 
     async def _patch(self, pool: PoolView, patch: list[dict[str, object]]) -> bool:
-        write = self._recent.begin(pool.key)
-        try:
-            # The whole object, not its metadata: addresses may have come that no cache has shown
-            # yet, and with the new version alone an empty-looking pool could be deleted.
-            answer = await self._client.patch(IPPOOLS, pool.namespace, pool.name, patch)
-        except (NotFound, Invalid, Conflict):
-            self._written("IPPool", "conflict")
-            await self.look(pool.name)
-            return False
-        except ApiError:
-            self._written("IPPool", "error")
-            raise
-        else:
-            self._recent.wrote(write, decode_pool(answer))
-            self._written("IPPool", "ok")
-            return True
-        finally:
-            self._recent.end(write)
-
-    def _key(self, name: str) -> str:
-        return f"{self._world.namespace}/{name}"
+        return await self._writes.patch(pool.name, patch) is not None
 
 
 def _is(pool: PoolView, unit: Unit, action: Create) -> bool:

@@ -10,9 +10,10 @@ from whereabouts_fast.controller.bounded import each
 from whereabouts_fast.controller.overlaps import Overlaps
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.report import Reporter, key
-from whereabouts_fast.controller.tables import Body, OutdatedError, Tables, overlaps
+from whereabouts_fast.controller.tables import OutdatedError, Tables, overlaps
 from whereabouts_fast.controller.units import Unit, Units
 from whereabouts_fast.controller.world import World
+from whereabouts_fast.controller.writes import Body
 from whereabouts_fast.ipam import slices
 from whereabouts_fast.ipam.holdings import (
     ACTIVE,

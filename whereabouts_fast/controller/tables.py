@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from whereabouts_fast.controller.recent import Recent
 from whereabouts_fast.controller.units import Unit
 from whereabouts_fast.controller.world import World
+from whereabouts_fast.controller.writes import Body, Writes, Written
 from whereabouts_fast.ipam.holdings import Plan
 from whereabouts_fast.kube.client import Client
-from whereabouts_fast.kube.errors import ApiError, Conflict, NotFound
+from whereabouts_fast.kube.errors import Conflict
 from whereabouts_fast.kube.resource import NODESLICEPOOLS
 from whereabouts_fast.resources import tables as encoding
 from whereabouts_fast.resources.tables import Condition, TableView, decode_table
-
-Body = dict[str, Any]
 
 READY = "Ready"
 EXHAUSTED = "Exhausted"
@@ -37,13 +34,19 @@ class Tables:
         self,
         client: Client,
         world: World,
-        written: Callable[[str, str], None],
+        written: Written,
         now: Callable[[], float],
     ) -> None:
-        self._client = client
         self._world = world
-        self._recent: Recent[TableView] = world.recent_tables
-        self._written = written
+        self._writes = Writes(
+            client,
+            NODESLICEPOOLS,
+            world.namespace,
+            decode_table,
+            cache=world.tables,
+            recent=world.recent_tables,
+            written=written,
+        )
         self._now = now
 
     def encode(
@@ -88,64 +91,23 @@ class Tables:
 
     async def read(self, name: str) -> TableView | None:
         """Read a table live, and have the next plan see it as it is."""
-        key = f"{self._world.namespace}/{name}"
-        live: TableView | None = None
-        read = self._recent.begin(key)
-        try:
-            try:
-                raw = await self._client.get(NODESLICEPOOLS, self._world.namespace, name)
-                live = decode_table(raw)
-            except NotFound:
-                pass
-            self._recent.correct(read, live, self._world.tables.get(key))
-        finally:
-            self._recent.end(read)
-        return live
+        return await self._writes.look(name)
 
     async def _store(self, unit: Unit, body: Body) -> TableView:
-        name, namespace = unit.table_name, self._world.namespace
-        write = self._recent.begin(f"{namespace}/{name}")
-        try:
-            if unit.table is None:
-                answer = await self._client.create(NODESLICEPOOLS, namespace, body)
-            else:
-                answer = await self._client.replace(NODESLICEPOOLS, namespace, name, body)
-        except (Conflict, NotFound):
-            self._written("NodeSlicePool", "conflict")
-            await self.read(name)
-            raise OutdatedError from None
-        except ApiError:
-            self._written("NodeSlicePool", "error")
-            raise
-        else:
-            table = decode_table(answer)
-            self._recent.wrote(write, table, created=unit.table is None)
-            self._written("NodeSlicePool", "ok")
+        if unit.table is not None:
+            table = await self._writes.replace(unit.table_name, body)
+            if table is None:
+                raise OutdatedError
             return table
-        finally:
-            self._recent.end(write)
+        try:
+            return await self._writes.create(body)
+        except Conflict:
+            await self.read(unit.table_name)
+            raise OutdatedError from None
 
     async def _delete(self, table: TableView) -> None:
-        write = self._recent.begin(table.key)
-        try:
-            await self._client.delete(
-                NODESLICEPOOLS,
-                table.namespace,
-                table.name,
-                uid=table.uid,
-                resource_version=table.resource_version,
-            )
-        except NotFound:
-            self._recent.deleted(write, table.uid)
-        except Conflict:
-            self._written("NodeSlicePool", "conflict")
-            await self.read(table.name)
-            raise OutdatedError from None
-        else:
-            self._recent.deleted(write, table.uid)
-            self._written("NodeSlicePool", "ok")
-        finally:
-            self._recent.end(write)
+        if not await self._writes.delete(table.name, table):
+            raise OutdatedError
 
 
 def conditions(unit: Unit, plan: Plan, waiting: tuple[str, ...]) -> list[Condition]:
