@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.test_slices_rules import BASE, NOW, blue, held, pool
+from tests.unit.ipam.test_slices_rules import BASE, NOW, blue, held, pool
 from whereabouts_fast.ipam import ranges
 from whereabouts_fast.ipam.holdings import ACTIVE, COOLING, DRAINING, Close, Confirm, Create
 from whereabouts_fast.ipam.slices import plan
