@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LAUNCHER = Path(__file__).parents[2] / "hack" / "cluster" / "launch.py"
+LAUNCHER = Path(__file__).parents[3] / "hack" / "cluster" / "launch.py"
 
 
 def _launch(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

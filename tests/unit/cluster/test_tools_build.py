@@ -16,7 +16,7 @@ from hack.cluster.locks import locked
 from hack.cluster.progress import Progress
 from hack.cluster.tools import Tools, ToolsError, Versions, cache_folder, find_or_build
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 # Writes a program that knows its version to the file named after -o, and notes the call.
 GOOD_GO = """#!/bin/sh
