@@ -1,7 +1,7 @@
 """Requests to the API server, each with what its outcome is known to be.
 
 A caller learns one of four things: an answer (`Reply`), that the same may be tried later
-(`errors.Later`, nothing was changed), that nobody knows (`UnknownOutcome`, only for a patch), or
+(`errors.Later`, nothing was changed), that nobody knows (`UnknownOutcome`, only for a write), or
 that trying again is useless (`CniError`). Nothing here sleeps, for the caller may hold a lock.
 """
 
@@ -21,8 +21,12 @@ _UNAUTHORIZED_PAUSE = 0.1
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
+_JSON = {"Accept": "application/json", "Content-Type": "application/json"}
+_VERBS = {"GET": "get", "PATCH": "patch", "POST": "create", "DELETE": "delete"}
+
+
 class UnknownOutcome(Exception):  # noqa: N818 - not an error: the change may stand
-    """A patch was sent and no usable answer came back."""
+    """A write was sent and no usable answer came back."""
 
     def __init__(self, failure: CniError, delay: float | None) -> None:
         super().__init__(failure.msg)
@@ -88,6 +92,15 @@ class ApiServer:
         """Send a JSON Patch; the answer holds metadata only. Raises as the module says."""
         headers = {"Accept": _METADATA_ONLY, "Content-Type": "application/json-patch+json"}
         return self._request("PATCH", path, what, jsontext.encode(ops), headers)
+
+    def create(self, path: str, what: str, body: dict[str, object]) -> Reply:
+        """Create an object; status 409 says that there is one. Raises as the module says."""
+        return self._request("POST", path, what, jsontext.encode(body), _JSON)
+
+    def delete(self, path: str, what: str, uid: str) -> Reply:
+        """Delete the object with this uid; status 409 says that it is another one by now."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        return self._request("DELETE", path, what, jsontext.encode(options), _JSON)
 
     def _request(
         self, method: str, path: str, what: str, body: bytes, headers: dict[str, str]
@@ -159,7 +172,7 @@ class ApiServer:
             self._refuse(what)
         self._refused = None
         if status == 403 and data is not None:
-            verb = {"GET": "get", "PATCH": "patch"}[method]
+            verb = _VERBS[method]
             raise CniError(
                 errors.REFUSED,
                 f"the API server forbids {verb} of {what}: {told}",

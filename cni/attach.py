@@ -9,8 +9,9 @@ from __future__ import annotations
 from cni import errors, hints, log, shortage, turns
 from cni.apiserver import Reply, UnknownOutcome
 from cni.call import Call
+from cni.choice import Choice
 from cni.errors import CniError, Later
-from cni.hints import CLAIMS, CONTAINER, IFNAME, INTENT, PODREF, UID
+from cni.hints import CLAIMS, CONTAINER, IFNAME, INTENT, PODREF, RESERVATION, UID
 from cni.objects import Facts
 from whereabouts_fast.ipam import address, pool
 from whereabouts_fast.ipam.netconf import Network
@@ -19,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from cni.reservations import Reservations
 
 _ROUNDS = 64  # of one turn: each costs at least a request
 _REFUSALS = 3  # patches refused although everything that they test holds
@@ -33,8 +36,8 @@ class Given:
 
     __slots__ = ("cidr", "claims", "offset", "pool", "took")
 
-    def __init__(self, name: str, offset: int, cidr: str, claims: int, *, took: bool) -> None:
-        self.pool = name
+    def __init__(self, one: hints.Pool, offset: int, cidr: str, claims: int, *, took: bool) -> None:
+        self.pool = one
         self.offset = offset
         self.cidr = cidr
         self.claims = claims
@@ -47,13 +50,15 @@ class Attach(turns.Turns):
     __slots__ = (
         "_again",
         "_asked",
-        "_conflicts",
+        "_choice",
         "_entry",
         "_facts",
         "_network",
         "_not_stored",
         "_refusals",
+        "_reservations",
         "_sent",
+        "_unsure",
     )
 
     def __init__(self, call: Call, network: Network, asked: int | None = None) -> None:
@@ -62,24 +67,48 @@ class Attach(turns.Turns):
         request = call.request
         self._network = network
         self._entry = pool.Entry(
-            request.container_id, request.podref, request.ifname, request.pod_uid
+            request.container_id,
+            request.podref,
+            request.ifname,
+            request.pod_uid,
+            call.node.name if network.slice_size is None else "",  # a slice has its node's name
         )
         self._facts: Facts | None = None  # what this turn has read of the table
         # The (pool, offset) that a patch was sent for: it is sent again, and never another.
         self._again: tuple[str, int] | None = None
         self._not_stored = False  # that patch is known to have changed nothing
         self._sent: set[tuple[str, int]] = set()  # what this process has asked for
-        self._conflicts = 0
+        self._unsure = False  # a patch was sent, and nobody knows what became of it
+        self._choice = Choice(network, asked)
         self._refusals = 0
+        self._reservations: Reservations | None = None
 
     def give(self) -> Given:
         """Return an address; raises CniError."""
         return self.take(self._turn)
 
+    def abandon(self) -> None:
+        """Take back what was reserved for an address that was not given after all."""
+        if self._reservations is None or self._unsure:
+            return
+        reservations, entry = self._reservations, self._entry
+
+        def turn() -> None:
+            # Another call for this attachment may have found it, and recorded the address.
+            found = self.hint.find(entry.id, entry.ifname)
+            if found is None or found[0].records[found[1]][CLAIMS] == INTENT:
+                reservations.drop()
+
+        self.take(turn)
+
     def _turn(self) -> Given:
         self._facts = None
         if not self._sent:
             self._still_wanted()
+        shared = self._network.slice_size is None
+        for one in self.hint.pools:
+            # Where the network has changed its mode, nothing new comes from what it had before.
+            one.closed = one.closed or one.shared != shared
         if not self.hint.known:
             self._learn()
         for _ in range(_ROUNDS):
@@ -100,7 +129,7 @@ class Attach(turns.Turns):
             if not one.fresh:
                 self._read(one)
                 return None
-            if not one.closed and not one.overlapping and self._usable(one, offset):
+            if self._choice.open_to_us(one, offset):
                 return self._take_over(one, offset)
         return self._fresh()
 
@@ -115,13 +144,17 @@ class Attach(turns.Turns):
             else:
                 self._read(one)
             return None
-        if not self._usable(one, offset):
+        if not self._choice.usable(one, offset):
             # The configuration has changed since: this address may not be used any more.
             ops = pool.remove_patch(
                 offset, self._entry.id, record[IFNAME], record[UID], one.overlapping
             )
             if self._patch(one, ops, lambda: self._holds(one, offset, record)) is not None:
                 del one.records[offset]
+                if record[RESERVATION] or self._reserves(one):
+                    from cni import reservations
+
+                    reservations.release(self._call, one, offset, record)
             return None
         bare = not record[IFNAME]
         if bare or not one.fresh:
@@ -143,9 +176,14 @@ class Attach(turns.Turns):
         old = list(one.records[offset])
         added = pool.add_patch(offset, self._entry)
         # The tests of a removal and of an open pool, then the entry itself.
-        removed = pool.remove_patch(offset, old[CONTAINER], old[IFNAME], old[UID])
+        removed = pool.remove_patch(offset, old[CONTAINER], old[IFNAME], old[UID], one.overlapping)
         ops = [added[0], *removed[:-1], added[-1]]
         self._still_wanted()
+        if self._reserves(one):
+            whose = self._reserved().inherit(one, offset, old)
+            if whose:
+                self._choice.lost(one, offset, whose)
+                return None
         self._sent.add((one.name, offset))
         if self._patch(one, ops, lambda: self._holds(one, offset, old)) is None:
             return None
@@ -153,31 +191,46 @@ class Attach(turns.Turns):
 
     def _fresh(self) -> Given | None:
         """Choose a free offset and record it."""
-        chosen = self._repeated() or self._choose()
+        again = self._repeated()
+        stale = [one for one in self.hint.pools if one.shared and not (one.fresh or one.closed)]
+        if stale and again is None:
+            # What other nodes have taken meanwhile, no hint of this one can know.
+            self._read(stale[0])
+            return None
+        chosen = again or self._choice.free(self.hint.pools)
         if chosen is None:
             if self._facts is None:
                 self._learn()
                 return None
             return self._none_free(self._facts)
         one, offset = chosen
-        if one.overlapping:
-            raise shortage.overlapping(one.name)
         self._still_wanted()
         entry = self._entry
         origin = self._call.request.name
-        one.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, INTENT, origin]
+        one.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, INTENT, origin, ""]
         self._again, self._not_stored = (one.name, offset), False
         self._sent.add((one.name, offset))
         self._note_config()
         self.save()
         ops = pool.add_patch(offset, entry, one.overlapping)
         try:
+            if self._reserves(one):
+                whose = self._reserved().take(one, offset, again=again is not None)
+                if whose:
+                    del one.records[offset]
+                    self._again = None
+                    self._choice.lost(one, offset, whose)
+                    return None
             reply = self._patch(one, ops, lambda: not one.closed and offset not in one.records)
         except CniError:
             one.records.pop(offset, None)
             self.save()
             raise
         if reply is None:
+            # An earlier patch of ours may have landed: then the next step finds its entry.
+            landed = one.records.get(offset, ())[:2] == [entry.id, entry.ifname]
+            if self._reservations is not None and not landed:
+                self._reservations.drop()
             return None
         given = self._written(one, offset, took=True)
         self._check_uid(one, reply)
@@ -191,66 +244,55 @@ class Attach(turns.Turns):
             self._again = None
         return None
 
-    def _choose(self) -> tuple[hints.Pool, int] | None:
-        """Return the lowest free offset that has cooled, else the one released longest ago."""
-        if self._asked is not None:
-            return self._choose_asked(self._asked)
-        oldest: tuple[float, hints.Pool, int] | None = None
-        warm_since = hints.now() - self._network.address_cooldown
-        for one in self.hint.pools:
-            window = None if one.closed else one.window(self._network.range)
-            if window is None:
-                continue
-            one.freed = {o: at for o, at in one.freed.items() if at > warm_since}
-            taken = {**one.records, **one.freed} if one.freed else one.records
-            offset = pool.choose(window, taken)
-            if offset is not None:
-                return one, self._spread(window, taken, offset)
-            for warm, at in one.freed.items():
-                usable = warm not in one.records and self._usable(one, warm)
-                if usable and (oldest is None or at < oldest[0]):
-                    oldest = (at, one, warm)
-        return None if oldest is None else (oldest[1], oldest[2])
-
-    def _choose_asked(self, asked: int) -> tuple[hints.Pool, int] | None:
-        for one in self.hint.pools:
-            window = None if one.closed else one.window(self._network.range)
-            if window is not None and window.base <= asked <= window.end:
-                offset = asked - window.base
-                return None if offset in one.records else (one, offset)
-        return None
-
-    def _spread(self, window: Any, taken: Any, offset: int) -> int:
-        # Who loses twice has rivals that the lock does not know: do not all try the same again.
-        if self._conflicts > 1:
-            steps = int((turns.jitter() - 0.5) * 2 * min(2**self._conflicts, 32))
-            for _ in range(steps):
-                higher = pool.choose(window, taken, start=offset + 1)
-                if higher is None:
-                    break
-                offset = higher
-        return offset
-
     def _none_free(self, facts: Facts) -> Given | None:
         """Take over what an older pod of the same name left, wait, or say what is missing."""
         self._again = None
         old = self._left_behind()
         if old is not None and self.waited():
             return self._take_over(*old)
+        if self._network.slice_size is None and not facts.table and self._created():
+            return None
+        facts.reserved = self._choice.reserved(self.hint.pools)
         failure = shortage.explain(self._call, self._network, facts, self.hint, self._asked)
         if old is not None or failure.code == errors.TRY_AGAIN:
             raise Later(failure)
         raise failure
 
+    def _created(self) -> bool:
+        """Create the pool of a network that no controller has seen; tell whether to go on at once.
+
+        So it is with configurations that lie on nodes alone. The controller has its time first,
+        and opens what the plugin creates; without one the pool needs nobody.
+        """
+        conf = self._call.conf
+        if not conf.standalone and conf.wait_seconds and not self.waited():
+            return False
+        try:
+            self._call.objects.create_pool(self._network, standalone=conf.standalone)
+        except UnknownOutcome as unknown:
+            raise Later(unknown.failure, unknown.delay) from None
+        self._facts = None
+        return conf.standalone
+
+    def _reserves(self, one: hints.Pool) -> bool:
+        return one.overlapping or self._call.conf.overlap_reservations == "always"
+
+    def _reserved(self) -> Reservations:
+        if self._reservations is None:
+            from cni.reservations import Reservations
+
+            self._reservations = Reservations(self._call, self._entry)
+        return self._reservations
+
     def _left_behind(self) -> tuple[hints.Pool, int] | None:
         """Return an entry of the same pod name and interface; that pod is gone, or would be us."""
         entry = self._entry
         for one in self.hint.pools:
-            if one.closed or one.overlapping or entry.podref == "/":
+            if entry.podref == "/":
                 continue
             for offset, record in one.records.items():
                 same = (record[PODREF], record[IFNAME]) == (entry.podref, entry.ifname)
-                if same and self._usable(one, offset):
+                if same and self._choice.open_to_us(one, offset):
                     return one, offset
         return None
 
@@ -265,6 +307,7 @@ class Attach(turns.Turns):
         try:
             reply = self._call.objects.patch_pool(one.name, ops)
         except UnknownOutcome as unknown:
+            self._unsure = True
             raise Later(unknown.failure, unknown.delay) from None
         except Later:
             self._not_stored = True
@@ -277,7 +320,7 @@ class Attach(turns.Turns):
         if reply.status == 409:
             self._not_stored = True
             raise Later(self._conflict(reply.message), 0.1 * turns.jitter())
-        self._conflicts += 1
+        self._choice.conflicts += 1
         if self._read(one) and holds():
             self._refusals += 1
             if self._refusals >= _REFUSALS:
@@ -304,12 +347,6 @@ class Attach(turns.Turns):
     def _holds(self, one: hints.Pool, offset: int, record: hints.Record) -> bool:
         return one.records.get(offset, ())[:CLAIMS] == record[:CLAIMS]
 
-    def _usable(self, one: hints.Pool, offset: int) -> bool:
-        window = one.window(self._network.range)
-        if window is None or not window.usable(window.base + offset):
-            return False
-        return self._asked is None or self._asked == window.base + offset
-
     def _still_wanted(self) -> None:
         why = self._call.given_up()
         if why:
@@ -319,13 +356,20 @@ class Attach(turns.Turns):
         entry = self._entry
         claims = 1 if took else max(1, one.records[offset][CLAIMS]) + 1
         origin = self._call.request.name
-        one.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, claims, origin]
+        reservation = one.records[offset][RESERVATION] if offset in one.records else ""
+        if self._reservations is not None:
+            reservation = self._reservations.used(one, offset) or reservation
+            self._reservations.drop()
+        one.records[offset] = [
+            *(entry.id, entry.ifname, entry.podref, entry.uid, claims, origin, reservation)
+        ]
+        one.foreign.discard(offset)
         one.freed.pop(offset, None)
         self._note_config()
         self.save()
         version, base, _ = address.parse_cidr(one.cidr)
         text = address.text(version, base + offset)
-        return Given(one.name, offset, f"{text}/{self._network.range.prefix}", claims, took=took)
+        return Given(one, offset, f"{text}/{self._network.range.prefix}", claims, took=took)
 
     def _note_config(self) -> None:
         call = self._call

@@ -16,7 +16,10 @@ from whereabouts_fast.ipam.netconf import NetConf
 
 
 class Call:
-    """The circumstances of one ADD or DEL. `parent` is the process that started us."""
+    """The circumstances of one ADD or DEL. `parent` is the process that started us.
+
+    `reserved` are the names of reservations that entries of this call answer for.
+    """
 
     __slots__ = (
         "access",
@@ -28,6 +31,7 @@ class Call:
         "objects",
         "parent",
         "request",
+        "reserved",
     )
 
     def __init__(
@@ -38,10 +42,11 @@ class Call:
         self.node = node
         self.deadline = deadline
         self.parent = parent
+        self.reserved: set[str] = set()
         self.marks = Marks(conf.hints_dir)
         self.access = kubeconfig.load(_kubeconfig(conf, node))
         self.api = ApiServer(self.access, deadline)
-        self.objects = Objects(self.api)
+        self.objects = Objects(self.api, node.name)
 
     def given_up(self) -> str:
         """Tell why nobody waits for this ADD any more, "" while somebody does."""

@@ -23,7 +23,7 @@ def check(request: Request, environ: dict[str, str], start: float, parent: int) 
     """Return when records and prevResult agree; raises CniError 103 when they do not."""
     conf, here = configured.read(request, environ)
     with log.Failures(conf, request):
-        configured.check(conf, here)
+        configured.check(here)
         answered = previous(request.config.get("prevResult"))
         call = Call(request, conf, here, Deadline(start, conf.add_deadline_seconds), parent)
         call.api.connect()

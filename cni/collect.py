@@ -7,13 +7,13 @@ from cni.call import Call
 from cni.deadline import Deadline
 from cni.detach import Detach
 from cni.errors import CniError
-from cni.hints import CONTAINER, IFNAME, ORIGIN, UID
+from cni.hints import CONTAINER, IFNAME, ORIGIN
 from cni.protocol import Request, is_word
 from whereabouts_fast.ipam.netconf import Network
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cni.hints import Record
+    from cni.hints import Pool, Record
 
 _KEYS = ("cni.dev/valid-attachments", "cni.dev/attachments")  # the second is what it was once
 
@@ -23,7 +23,7 @@ def collect(request: Request, environ: dict[str, str], start: float, parent: int
     alive = valid(request.config)
     conf, here = configured.read(request, environ)
     with log.Failures(conf, request):
-        configured.check(conf, here)
+        configured.check(here)
         call = Call(request, conf, here, Deadline(start, conf.add_deadline_seconds), parent)
         call.api.connect()
         failures = []
@@ -71,10 +71,10 @@ def _sweep(call: Call, network: Network, alive: set[tuple[str, str]]) -> list[Cn
     except CniError as error:
         return [error]
     # A turn for each: ADDs of this network do not wait for all of them.
-    for name, offset, record in stale:
+    for one, offset, record in stale:
         attachment = (record[CONTAINER], record[IFNAME])
         try:
-            Detach(call, network.identity, attachment).free_at(name, offset, record[UID])
+            Detach(call, network.identity, attachment).free_at(one, offset, record)
         except CniError as error:
             failures.append(error)
     return failures
@@ -91,11 +91,11 @@ class Stale(turns.Turns):
         self._alive = alive
         self._containers = {container for container, _ in alive}
 
-    def find(self) -> list[tuple[str, int, Record]]:
+    def find(self) -> list[tuple[Pool, int, Record]]:
         """Return pool, offset and record of each."""
         return self.take(self._turn)
 
-    def _turn(self) -> list[tuple[str, int, Record]]:
+    def _turn(self) -> list[tuple[Pool, int, Record]]:
         hint, objects = self.hint, self._call.objects
         before = list(hint.pools)
         facts = objects.learn(self._network, hint)
@@ -105,10 +105,10 @@ class Stale(turns.Turns):
             hint.pools = before
             hint.pools = objects.list_pools(hint, self._network)
         return [
-            (one.name, offset, record)
+            (one, offset, record)
             for one in hint.pools
             for offset, record in one.records.items()
-            if self._is_stale(record)
+            if offset not in one.foreign and self._is_stale(record)
         ]
 
     def _is_stale(self, record: Record) -> bool:

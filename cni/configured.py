@@ -21,25 +21,11 @@ def read(request: Request, environ: dict[str, str]) -> tuple[NetConf, Node]:
         ) from None
 
 
-def check(conf: NetConf, here: Node) -> None:
-    """Refuse what this version cannot do yet, and a node that no cluster can have."""
-    for network in conf.networks:
-        if network.slice_size is None:
-            raise not_yet("ipam", "a network without node_slice_size", "node_slice_size")
-    if conf.overlap_reservations == "always":
-        raise not_yet("overlap_reservations", "reservations for every address", '"auto"')
+def check(here: Node) -> None:
+    """Refuse a node that no cluster can have."""
     if not naming.is_object_name(here.name):
         raise CniError(
             errors.CONFIGURATION,
             f"{here.identities} cannot be a node of the cluster",
             "set NODENAME or the file nodename beside the flat file to the Node object's name",
         )
-
-
-def not_yet(key: str, what: str, remedy: str) -> CniError:
-    """Return the error for something that whereabouts knows and this version does not."""
-    return CniError(
-        errors.UNSUPPORTED_FIELD,
-        f"{key}: {what} is not supported by this version of whereabouts-fast yet",
-        f"use {remedy}",
-    )

@@ -10,9 +10,14 @@ from cni import errors, hints, shortage, turns
 from cni.apiserver import UnknownOutcome
 from cni.call import Call
 from cni.errors import CniError, Later
-from cni.hints import IFNAME, UID
+from cni.hints import CONTAINER, IFNAME, RESERVATION, UID
 from whereabouts_fast.ipam import pool
 from whereabouts_fast.ipam.netconf import Network
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cni.attach import Given
+    from cni.hints import Record
 
 _REFUSALS = 3
 
@@ -20,7 +25,7 @@ _REFUSALS = 3
 class Detach(turns.Turns):
     """One attachment's address of one network, given back."""
 
-    __slots__ = ("_container_id", "_ifname", "_refusals", "_unsure")
+    __slots__ = ("_always", "_container_id", "_ifname", "_refusals", "_unsure")
 
     def __init__(
         self, call: Call, identity: tuple[str, str], attachment: tuple[str, str] | None = None
@@ -29,6 +34,7 @@ class Detach(turns.Turns):
         super().__init__(call, identity)
         asked = (call.request.container_id, call.request.ifname)
         self._container_id, self._ifname = attachment or asked
+        self._always = call.conf.overlap_reservations == "always"
         self._refusals = 0
         self._unsure = False  # a patch was sent, and nobody knows what became of it
 
@@ -37,29 +43,29 @@ class Detach(turns.Turns):
         return self.take(lambda: self._free(self.hint))
 
     def by_table(self, network: Network) -> bool:
-        """Look into every pool that the table gives this node; False when there is no table."""
+        """Look into every pool that the table gives this node; False when there is no table.
+
+        In classic mode the network's pool stands for both.
+        """
         return self.take(lambda: self._search(network))
 
-    def give_back(self, name: str, offset: int, claims: int) -> None:
+    def give_back(self, given: Given) -> None:
         """Free what an ADD took, unless a later ADD was answered with the same address."""
+        one, offset = given.pool, given.offset
 
         def turn() -> None:
-            one = self.hint.pool_named(name)
-            record = one.records.get(offset) if one else None
-            if record is not None and record[hints.CLAIMS] > claims:
+            known = self.hint.pool_named(one.name)
+            record = known.records.get(offset) if known else None
+            if record is not None and record[hints.CLAIMS] > given.claims:
                 return
-            if not self._free(self.hint):
-                self._remove(hints.Pool(name, ""), offset, self._ifname, "")
+            if not self._free(self.hint) and offset in one.records:
+                self._remove(one, offset, one.records[offset])
 
         self.take(turn)
 
-    def free_at(self, name: str, offset: int, uid: str) -> None:
+    def free_at(self, one: hints.Pool, offset: int, record: Record) -> None:
         """Free an entry that was read in a pool."""
-        self.take(
-            lambda: self._remove(
-                self.hint.pool_named(name) or hints.Pool(name, ""), offset, self._ifname, uid
-            )
-        )
+        self.take(lambda: self._remove(self.hint.pool_named(one.name) or one, offset, record))
 
     def _search(self, network: Network) -> bool:
         facts = self._call.objects.learn(network, self.hint)
@@ -73,11 +79,10 @@ class Detach(turns.Turns):
         if found is None:
             return False
         one, offset = found
-        record = one.records[offset]
-        self._remove(one, offset, record[IFNAME], record[UID])
+        self._remove(one, offset, one.records[offset])
         return True
 
-    def _remove(self, one: hints.Pool, offset: int, ifname: str, uid: str) -> None:
+    def _remove(self, one: hints.Pool, offset: int, record: Record) -> None:
         """Free one offset; returns when nothing of this attachment is left in the pool."""
         objects = self._call.objects
         status = 0
@@ -87,11 +92,13 @@ class Detach(turns.Turns):
             if look:
                 if not objects.read_pool(one):
                     break
-                current = pool.find(one.entries(), self._container_id, ifname)
+                current = pool.find(one.entries(), self._container_id, record[IFNAME])
                 if current is None:
                     break
-                offset, uid = current, one.records[current][UID]
-            ops = pool.remove_patch(offset, self._container_id, ifname, uid, one.overlapping)
+                offset, record = current, one.records[current]
+            ops = pool.remove_patch(
+                offset, self._container_id, record[IFNAME], record[UID], one.overlapping
+            )
             try:
                 reply = objects.patch_pool(one.name, ops)
             except UnknownOutcome as unknown:
@@ -106,9 +113,16 @@ class Detach(turns.Turns):
             if self._refusals >= _REFUSALS:
                 raise shortage.refused(one.name, reply.message)
             look = True
+        if record[RESERVATION] or one.overlapping or self._always:
+            # Before the hint forgets: a DEL that fails here finds the way once more.
+            from cni import reservations
+
+            reservations.release(self._call, one, offset, record)
+        known = one.records.get(offset)
         if status == 404:
             self.hint.pools = [other for other in self.hint.pools if other is not one]
-        elif one.records.pop(offset, None) is not None or status == 200:
+        elif status == 200 or (known is not None and known[CONTAINER] == self._container_id):
+            one.records.pop(offset, None)
             one.freed[offset] = hints.now()
         self.save()
 

@@ -6,7 +6,6 @@ Codes below 100 are those of the CNI specification 1.1.0, section "Error"; 100 a
 from __future__ import annotations
 
 INCOMPATIBLE_VERSION = 1
-UNSUPPORTED_FIELD = 2
 ENVIRONMENT = 4
 IO_FAILURE = 5
 DECODE = 6

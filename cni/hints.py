@@ -12,10 +12,12 @@ import time
 from cni import files, jsontext
 from whereabouts_fast.ipam import address, pool, ranges
 
-SCHEMA = 2
+SCHEMA = 3
 
 # A record is a list, for hundreds of them are read and written by every call.
-CONTAINER, IFNAME, PODREF, UID, CLAIMS, ORIGIN = range(6)  # `find_pod` relies on the order
+CONTAINER, IFNAME, PODREF, UID, CLAIMS, ORIGIN, RESERVATION = range(
+    7
+)  # `find_pod` relies on the order
 INTENT = 0  # as CLAIMS: a patch may or may not have been stored
 
 TYPE_CHECKING = False
@@ -26,20 +28,41 @@ if TYPE_CHECKING:
 
 
 class Pool:
-    """One pool of this node: its slice, and who holds which offset.
+    """One pool that this node gives addresses from, and who holds which offset.
 
-    `records` maps offset -> [container id, interface, pod, pod uid, claims, origin]; claims counts
-    the ADDs that were answered with this address, INTENT while none is known to be stored; origin
-    is the name of the configuration that it was given under, "" where this node does not know.
+    `records` maps offset -> [container id, interface, pod, pod uid, claims, origin, reservation];
+    claims counts the ADDs that were answered with this address, INTENT while none is known to be
+    stored; origin is the name of the configuration that it was given under, reservation the uid of
+    the address's reservation, both "" where this node does not know.
+    `space` is the network_name that the pool's addresses are kept apart under. A `shared` pool is
+    written by all nodes: `foreign` are the offsets in `records` that others hold, of which a hint
+    keeps the number alone, `others`.
     `freed` maps offset -> moment of release on the monotonic clock. `fresh` means read from the
     server, or changed by us since, in this call.
     """
 
-    __slots__ = ("cidr", "closed", "freed", "fresh", "name", "overlapping", "records", "uid")
+    __slots__ = (
+        "cidr",
+        "closed",
+        "foreign",
+        "freed",
+        "fresh",
+        "name",
+        "others",
+        "overlapping",
+        "records",
+        "shared",
+        "space",
+        "uid",
+    )
 
-    def __init__(self, name: str, cidr: str) -> None:
+    def __init__(self, name: str, cidr: str, space: str = "", *, shared: bool = False) -> None:
         self.name = name
         self.cidr = cidr
+        self.space = space
+        self.shared = shared
+        self.foreign: set[int] = set()
+        self.others = 0
         self.uid = ""
         self.closed = True
         self.overlapping = False
@@ -62,9 +85,13 @@ class Pool:
             for offset, record in self.records.items()
         }
 
-    def take_over(self, entries: dict[int, pool.Entry]) -> None:
-        """Replace the records by what the server says; claims of unchanged ones are kept."""
-        old = self.records
+    def take_over(self, entries: dict[int, pool.Entry], node: str = "") -> None:
+        """Replace the records by what the server says; claims of unchanged ones are kept.
+
+        In a shared pool this node's own entries are those with its name, and those in its hint.
+        """
+        old, strangers = self.records, self.foreign
+        self.foreign = set()
         self.records = {}
         for offset, entry in entries.items():
             before = old.get(offset)
@@ -72,8 +99,13 @@ class Pool:
                 entry.id,
                 entry.ifname,
             )
-            kept = [max(1, before[CLAIMS]), before[ORIGIN]] if same and before else [1, ""]
+            kept = [1, "", ""]
+            if same and before:
+                kept = [max(1, before[CLAIMS]), before[ORIGIN], before[RESERVATION]]
             self.records[offset] = [entry.id, entry.ifname, entry.podref, entry.uid, *kept]
+            if self.shared and entry.node != node and (not same or offset in strangers):
+                self.foreign.add(offset)
+        self.others = len(self.foreign)
         self.freed = {o: at for o, at in self.freed.items() if o not in entries}
         self.fresh = True
 
@@ -83,24 +115,40 @@ class Pool:
             self.name,
             self.cidr,
             self.uid,
-            int(self.closed) | int(self.overlapping) << 1,
-            {str(offset): record for offset, record in self.records.items()},
+            int(self.closed) | int(self.overlapping) << 1 | int(self.shared) << 2,
+            {
+                str(offset): record
+                for offset, record in self.records.items()
+                if offset not in self.foreign
+            },
             {str(offset): at for offset, at in self.freed.items()},
+            self.space,
+            self.others,
         ]
+
+    def free(self, network: ranges.Range) -> bool:
+        """Tell whether there is an address that an ADD may have, be it one that cools."""
+        window = None if self.closed else self.window(network)
+        if window is None:
+            return False
+        if self.shared and not self.fresh:
+            return window.size > len(self.records) + self.others
+        return pool.choose(window, self.records) is not None
 
 
 def decode_pool(raw: Any) -> Pool:
     """Read one pool of a hint; raises ValueError, TypeError or KeyError for what is not one."""
-    name, cidr, uid, flags, records, freed = raw
-    found = Pool(_text(name), _text(cidr))
+    name, cidr, uid, flags, records, freed, space, others = raw
+    found = Pool(_text(name), _text(cidr), _text(space), shared=bool(flags & 4))
+    found.others = max(0, int(others))
     address.parse_cidr(cidr)
     found.uid = _text(uid)
     found.closed = bool(flags & 1)
     found.overlapping = bool(flags & 2)
     for offset, record in records.items():
-        container, ifname, podref, pod_uid, claims, origin = record
+        container, ifname, podref, pod_uid, claims, origin, reservation = record
         # One look at all texts: this runs for every address of the slice.
-        texts = container + ifname + podref + pod_uid + origin
+        texts = container + ifname + podref + pod_uid + origin + reservation
         if type(texts) is not str or type(claims) is not int:
             raise TypeError("record")
         found.records[int(offset)] = record

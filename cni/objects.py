@@ -1,4 +1,4 @@
-"""The objects of one network as the API server has them: the slice table and this node's pools."""
+"""The objects of one network as the API server has them: slice table, pools, reservations."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _EXHAUSTED = "Exhausted"
 
 POOLS = "ippools"
 TABLES = "nodeslicepools"
+RESERVATIONS = "overlappingrangeipreservations"
 
 
 class Facts:
@@ -21,35 +22,95 @@ class Facts:
 
     `table` is its name, "" when the network has none. `active` are the slices from which new
     addresses may come, `missing` those of them whose pool does not exist or is not open yet.
+    In classic mode the one pool of the network stands for the table and for its only slice.
+    `reserved` are addresses that others have, and whose they are.
     """
 
-    __slots__ = ("active", "exhausted", "missing", "table")
+    __slots__ = ("active", "exhausted", "missing", "reserved", "table")
 
     def __init__(self) -> None:
         self.table = ""
         self.exhausted = False
         self.active: list[str] = []
         self.missing: list[str] = []
+        self.reserved: dict[int, str] = {}
 
 
 class Objects:
-    """Reads and patches objects in the system namespace; raises what ApiServer raises."""
+    """Reads and writes objects in the system namespace; raises what ApiServer raises."""
 
-    __slots__ = ("_api",)
+    __slots__ = ("_api", "_node")
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: ApiServer, node: str) -> None:
         self._api = api
+        self._node = node
 
     def patch_pool(self, name: str, ops: list[dict[str, object]]) -> Reply:
         """Send a JSON Patch to a pool."""
         return self._api.patch(self._path(POOLS, name), f"{POOLS} {name}", ops)
+
+    def create_pool(self, network: Network, *, standalone: bool) -> None:
+        """Create the pool that all nodes share, if it is not there yet.
+
+        The controller opens it once it has seen to overlaps; where there is none, every address
+        is reserved instead.
+        """
+        name = naming.ip_pool(network.range.cidr, network.network_name)
+        mark = "overlapping" if standalone else "closed"
+        spec = {"range": network.range.cidr, "allocations": {}, "network": network.name, mark: True}
+        labels = {naming.LABEL_NETWORK: naming.label_value(network.name)}
+        metadata: dict[str, object] = {"name": name, "labels": labels}
+        self._create(POOLS, "IPPool", metadata, spec)
+
+    def reserve(self, name: str, entry: pool.Entry) -> str:
+        """Create a reservation; return its uid, "" when there is one of this name."""
+        spec: dict[str, object] = {
+            "podref": entry.podref,
+            "containerid": entry.id,
+            "ifname": entry.ifname,
+        }
+        return self._create(RESERVATIONS, "OverlappingRangeIPReservation", {"name": name}, spec)
+
+    def read_reservation(self, name: str) -> tuple[str, pool.Entry] | None:
+        """Return uid and holder of a reservation."""
+        reply = self._api.get(self._path(RESERVATIONS, name), f"{RESERVATIONS} {name}")
+        if reply.status == 404:
+            return None
+        spec = _part(_must(reply, RESERVATIONS).data, "spec")
+        texts = [spec.get(key) for key in ("containerid", "podref", "ifname")]
+        return reply.uid, pool.Entry(*(text if isinstance(text, str) else "" for text in texts))
+
+    def patch_reservation(self, name: str, ops: list[dict[str, object]]) -> Reply:
+        """Send a JSON Patch to a reservation."""
+        return self._api.patch(self._path(RESERVATIONS, name), f"{RESERVATIONS} {name}", ops)
+
+    def delete_reservation(self, name: str, uid: str) -> None:
+        """Delete the reservation with this uid; one that is gone, or another by now, is left."""
+        path = self._path(RESERVATIONS, name)
+        reply = self._api.delete(path, f"{RESERVATIONS} {name}", uid)
+        if reply.status not in (404, 409):
+            _must(reply, RESERVATIONS)
+
+    def _create(
+        self, plural: str, kind: str, metadata: dict[str, object], spec: dict[str, object]
+    ) -> str:
+        body: dict[str, object] = {
+            "apiVersion": f"{naming.GROUP}/{naming.VERSION}",
+            "kind": kind,
+            "metadata": metadata,
+            "spec": spec,
+        }
+        reply = self._api.create(self._path(plural), f"{plural} {metadata['name']}", body)
+        if reply.status == 409 and reply.data.get("reason") == "AlreadyExists":
+            return ""
+        return _must(reply, plural, "creating").uid
 
     def read_pool(self, known: hints.Pool) -> bool:
         """Bring a pool up to date; False when there is no such object."""
         reply = self._api.get(self._path(POOLS, known.name), f"{POOLS} {known.name}")
         if reply.status == 404:
             return False
-        _fill(known, _must(reply, POOLS).data)
+        _fill(known, _must(reply, POOLS).data, self._node)
         return True
 
     def glance(self, known: hints.Pool) -> bool:
@@ -76,15 +137,28 @@ class Objects:
             name = str(metadata.get("name"))
             one = before.get(name) or hints.Pool(name, str(spec.get("range")))
             if network is None or (spec.get("network") == network.name and _inside(one, network)):
-                _fill(one, item)
+                one.space = _space(one, str(spec.get("network") or ""), node)
+                _fill(one, item, node)
                 found.append(one)
         return found
 
     def learn(self, network: Network, hint: hints.Hint) -> Facts:
-        """Read the table and every pool that it gives this node into the hint."""
+        """Read the table and every pool that it gives this node into the hint.
+
+        In classic mode, the one pool of the network.
+        """
         facts = Facts()
-        table = self._table(network, facts)
+        shared = network.slice_size is None
         before = {one.name: one for one in hint.pools}
+        # Attachments keep their addresses where their network has changed its mode.
+        kept = [one for one in hint.pools if one.shared != shared and one.records]
+        for one in kept:
+            one.closed = True
+        if shared:
+            self._learn_shared(network, facts, before, hint)
+            hint.pools += kept
+            return facts
+        table = self._table(network, facts)
         hint.pools = []
         if table is None:
             return facts
@@ -92,13 +166,27 @@ class Objects:
             if state != _DRAINING:
                 facts.active.append(cidr)
             name = naming.ip_pool(cidr, network.network_name, hint.node)
-            one = before.get(name) or hints.Pool(name, cidr)
+            one = before.get(name) or hints.Pool(name, cidr, network.network_name)
             exists = self.read_pool(one)
             if exists:
                 hint.pools.append(one)
             if state != _DRAINING and (not exists or one.closed):
                 facts.missing.append(cidr)
+        hint.pools += kept
         return facts
+
+    def _learn_shared(
+        self, network: Network, facts: Facts, before: dict[str, hints.Pool], hint: hints.Hint
+    ) -> None:
+        cidr = network.range.cidr
+        name = naming.ip_pool(cidr, network.network_name)
+        one = before.get(name) or hints.Pool(name, cidr, network.network_name, shared=True)
+        hint.pools = []
+        if self.read_pool(one):
+            facts.table = name
+            facts.active.append(cidr)
+            facts.missing += [cidr] if one.closed else []
+            hint.pools.append(one)
 
     def _table(self, network: Network, facts: Facts) -> dict[str, object] | None:
         # The plain name may belong to another network: then ours has the long one.
@@ -121,11 +209,11 @@ class Objects:
         return f"{root}/{plural}/{name}" if name else f"{root}/{plural}"
 
 
-def _must(reply: Reply, what: str) -> Reply:
+def _must(reply: Reply, what: str, doing: str = "reading") -> Reply:
     if reply.status != 200:
         raise CniError(
             errors.TRY_AGAIN,
-            f"the API server answered reading {what} with {reply.status}: {reply.message}",
+            f"the API server answered {doing} {what} with {reply.status}: {reply.message}",
             "see the API server's log",
         )
     return reply
@@ -136,12 +224,21 @@ def _part(data: object, key: str) -> dict[str, object]:
     return part if isinstance(part, dict) else {}
 
 
-def _fill(known: hints.Pool, data: object) -> None:
+def _space(one: hints.Pool, network: str, node: str) -> str:
+    """Return the network_name that a pool's addresses are kept apart under."""
+    try:
+        unnamed = naming.ip_pool(one.cidr, "", node)
+    except (naming.InvalidNameError, address.AddressError):
+        return network
+    return "" if one.name == unnamed else network
+
+
+def _fill(known: hints.Pool, data: object, node: str) -> None:
     spec = _part(data, "spec")
     known.uid = str(_part(data, "metadata").get("uid"))
     known.closed = bool(spec.get("closed"))
     known.overlapping = bool(spec.get("overlapping"))
-    known.take_over(pool.decode(spec.get("allocations")))
+    known.take_over(pool.decode(spec.get("allocations")), node)
 
 
 def _slices(table: dict[str, object], node: str) -> list[tuple[str, str]]:

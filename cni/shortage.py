@@ -19,6 +19,8 @@ def explain(
     """
     where = f'network "{network.name}" ({network.range.cidr})'
     node = call.node.identities
+    if network.slice_size is None and (asked is None or not facts.table or facts.missing):
+        return _shared(call, where, network, facts, hint)
     if not facts.table:
         return CniError(
             errors.TRY_AGAIN,
@@ -28,7 +30,8 @@ def explain(
             "NetworkAttachmentDefinition with this network and node_slice_size?",
         )
     if not facts.active:
-        what = f'{node} has no slice of {where} in table "{facts.table}"; {_usage(network, hint)}'
+        usage = _usage(network, hint, facts)
+        what = f'{node} has no slice of {where} in table "{facts.table}"; {usage}'
         if facts.exhausted:
             return CniError(
                 errors.NO_FREE_ADDRESS,
@@ -47,13 +50,34 @@ def explain(
         return CniError(
             errors.TRY_AGAIN,
             f"the pool of slice {', '.join(facts.missing)} of {where} is not open yet for "
-            f"{node}; {_usage(network, hint)}",
+            f"{node}; {_usage(network, hint, facts)}",
             "is the controller of whereabouts-fast running?",
         )
     return CniError(
         errors.NO_FREE_ADDRESS,
-        f"{where} has no free address on {node}: {_usage(network, hint)}",
+        f"{where} has no free address on {node}: {_usage(network, hint, facts)}",
         "remove pods from this node, or give it more with a shorter node_slice_size",
+    )
+
+
+def _shared(call: Call, where: str, network: Network, facts: Facts, hint: hints.Hint) -> CniError:
+    if not facts.table or facts.missing:
+        what = (
+            f'pool "{facts.table}" of {where} is not open yet'
+            if facts.table
+            else (f'{where} has no pool in namespace "{call.access.namespace}"')
+        )
+        return CniError(
+            errors.TRY_AGAIN,
+            f"{what}, asked by {call.node.identities}",
+            "is the controller of whereabouts-fast running? Where there is none, set standalone in "
+            "the flat file",
+        )
+    return CniError(
+        errors.NO_FREE_ADDRESS,
+        f"{where} has no free address, asked by {call.node.identities}: "
+        f"{_usage(network, hint, facts)}",
+        "remove pods that use this network, or widen its range",
     )
 
 
@@ -65,7 +89,9 @@ def _unavailable(
         if _inside(one.cidr, asked):
             _, base, _ = address.parse_cidr(one.cidr)
             record = one.records.get(asked - base)
-            if record is not None:
+            if asked in facts.reserved:
+                why = f"an overlapping network has it reserved for {facts.reserved[asked]}"
+            elif record is not None:
                 why = f"pod {record[hints.PODREF]} has it (container {record[hints.CONTAINER]})"
             else:
                 why = f"its slice {one.cidr} drains"
@@ -83,7 +109,7 @@ def _inside(cidr: str, value: int) -> bool:
     return value >> host_bits == base >> host_bits
 
 
-def _usage(network: Network, hint: hints.Hint) -> str:
+def _usage(network: Network, hint: hints.Hint, facts: Facts) -> str:
     slices, used, total = [], 0, 0
     for one in hint.pools:
         window = one.window(network.range)
@@ -91,16 +117,9 @@ def _usage(network: Network, hint: hints.Hint) -> str:
             slices.append(one.cidr)
             used += sum(window.usable(window.base + offset) for offset in one.records)
             total += window.size
-    return f"slices {', '.join(slices) or 'none'}, used {used}, total {total}"
-
-
-def overlapping(name: str) -> CniError:
-    """Return the error for a pool whose addresses need reservations."""
-    return CniError(
-        errors.UNSUPPORTED_FIELD,
-        f"pool {name} overlaps another network, so its addresses need reservations",
-        "this version makes none yet; give the networks ranges that do not overlap",
-    )
+    held = "range" if network.slice_size is None else "slices"
+    more = f", {len(facts.reserved)} more in overlapping networks" if facts.reserved else ""
+    return f"{held} {', '.join(slices) or 'none'}, used {used}{more}, total {total}"
 
 
 def refused(name: str, message: str) -> CniError:

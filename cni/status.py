@@ -5,7 +5,6 @@ from __future__ import annotations
 from cni import configured, hints, log
 from cni.deadline import Deadline
 from cni.protocol import Request
-from whereabouts_fast.ipam import pool
 from whereabouts_fast.ipam.netconf import Network
 
 _FRESH = 10.0  # seconds that an answer of the API server counts
@@ -17,7 +16,7 @@ def status(request: Request, environ: dict[str, str], start: float, parent: int)
     """Return when an ADD would be served; raises CniError 50 or 51 saying what to do."""
     conf, here = configured.read(request, environ)
     with log.Failures(conf, request):
-        configured.check(conf, here)
+        configured.check(here)
         # Without the lock: the file is replaced whole, and an ADD may hold the lock for long.
         known = [
             (network, hints.Store(conf.hints_dir, network.identity, here.name).load())
@@ -38,8 +37,4 @@ def status(request: Request, environ: dict[str, str], start: float, parent: int)
 
 def can_give(network: Network, hint: hints.Hint) -> bool:
     """Tell whether the hint knows an address that an ADD may have, be it one that cools."""
-    for one in hint.pools if hint.known else ():
-        window = None if one.closed else one.window(network.range)
-        if window is not None and pool.choose(window, one.records) is not None:
-            return True
-    return False
+    return hint.known and any(one.free(network.range) for one in hint.pools)

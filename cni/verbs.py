@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cni import configured, detach, errors, hints, log, node, results
+from cni import configured, errors, hints, log, node, results
 from cni.attach import Attach, Given
 from cni.call import Call
 from cni.deadline import Deadline
-from cni.detach import Detach
+from cni.detach import Detach, Search
 from cni.errors import CniError
 from cni.marks import Marks
 from cni.protocol import Request
@@ -36,7 +36,7 @@ def _give(
     parent: int,
     out: Print,
 ) -> None:
-    configured.check(conf, here)
+    configured.check(here)
     asked: dict[netconf.Network, int] = {}
     passed = [
         results.Address(str(one["address"]), str(one.get("gateway", ""))) for one in conf.addresses
@@ -52,12 +52,13 @@ def _give(
     # Ahead of the lock: the handshakes of calls that wait for each other overlap.
     call.api.connect()
     given: list[tuple[netconf.Network, Given]] = []
+    attach: Attach | None = None
     end = deadline.end
     deadline.end -= min(_TO_GIVE_BACK, conf.add_deadline_seconds / 4)
     try:
         for network in conf.networks:
-            one = Attach(call, network, asked.get(network)).give()
-            given.append((network, one))
+            attach = Attach(call, network, asked.get(network))
+            given.append((network, attach.give()))
         why = call.given_up()
         if why:
             raise CniError(
@@ -69,18 +70,24 @@ def _give(
         out(results.add_result(request.version, addresses + passed, list(conf.routes), conf.dns))
     except BaseException:
         deadline.end = end
+        if attach is not None:
+            _quietly(attach.abandon)
         for network, one in given:
-            _give_back(call, network, one)
+            if one.took:
+                _give_back(call, network, one)
         raise
 
 
 def _give_back(call: Call, network: netconf.Network, one: Given) -> None:
-    if one.took:
-        try:
-            Detach(call, network.identity).give_back(one.pool, one.offset, one.claims)
-        except CniError:
-            # What failed first is what the runtime has to know; its DEL comes for the address.
-            pass
+    _quietly(lambda: Detach(call, network.identity).give_back(one))
+
+
+def _quietly(undo: Callable[[], None]) -> None:
+    try:
+        undo()
+    except CniError:
+        # What failed first is what the runtime has to know; its DEL comes for the address.
+        pass
 
 
 def delete(request: Request, environ: dict[str, str], start: float, parent: int) -> None:
@@ -102,7 +109,7 @@ def _free(
     Marks(conf.hints_dir).leave(request.container_id, request.ifname, keep)
     call = Call(request, conf, here, deadline, parent)
     call.api.connect()
-    networks = [network for network in conf.networks if network.slice_size is not None]
+    networks = conf.networks
     missing = [one for one in networks if not Detach(call, one.identity).by_hint()]
     if networks and not missing:
         return
@@ -114,4 +121,4 @@ def _free(
     if naming.is_object_name(here.name):
         missing = [one for one in missing if not Detach(call, one.identity).by_table(one)]
     if missing or not networks:
-        detach.Search(call).by_label()
+        Search(call).by_label()

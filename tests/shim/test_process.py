@@ -182,7 +182,6 @@ MISUSE: dict[str, tuple[dict[str, str], str, int, str]] = {
     "bad range": ({}, text(ipam={"range": "10.0.0.0/99"}), 7, "10.0.0.0/99"),
     "bad size": ({}, text(ipam={"node_slice_size": "/8"}), 7, "/8"),
     "range twice": ({}, text(ipam={"ipRanges": [{"range": "10.40.0.0/24"}]}), 7, "ipRanges[0]"),
-    "classic mode": ({}, text(ipam={"node_slice_size": None}), 2, "node_slice_size"),
     "fixed address": ({"CNI_ARGS": "IP=10.40.0"}, text(), 7, "CNI_ARGS IP"),
     "fixed addresses of the runtime": (
         {},
@@ -196,7 +195,7 @@ MISUSE: dict[str, tuple[dict[str, str], str, int, str]] = {
         7,
         "args.cni.ips",
     ),
-    "reservations": ({}, text(ipam={"overlap_reservations": "always"}), 2, "reservations"),
+    "reservations": ({}, text(ipam={"overlap_reservations": "often"}), 7, "overlap_reservations"),
     "no kubeconfig": (
         {},
         text(ipam={"kubernetes": {"kubeconfig": "/nonexistent/k"}, "hints_dir": "/dev/null/hints"}),

@@ -41,6 +41,13 @@ def config(
     }
 
 
+def classic(range_: str = "10.40.0.0/24", network: str = "blue", **ipam: Any) -> dict[str, Any]:
+    """A configuration without slices."""
+    asked = config(range_, network=network, **ipam)
+    del asked["ipam"]["node_slice_size"]
+    return asked
+
+
 def pod(name: str = "", *, uid: str = "", container: str = "") -> Pod:
     """A pod that no other test has."""
     number = next(_numbers)
@@ -156,6 +163,15 @@ class World:
             },
         )
         return name
+
+    def shared(self, cidr: str = "10.40.0.0/24", *, network: str = "blue", **more: Any) -> str:
+        """Create the open IPPool that all nodes share, in classic mode; return its name."""
+        return self.pool("", cidr, network=network, **more)
+
+    def reservations(self) -> dict[str, Any]:
+        """All reservations: name -> spec."""
+        path = f"/apis/{API_VERSION}/namespaces/{NAMESPACE}/overlappingrangeipreservations"
+        return {one["metadata"]["name"]: one["spec"] for one in self.api.get(path)["items"]}
 
     def slices(self, *nodes: str, network: str = "blue") -> list[str]:
         """Give each node one /26 of 10.40.0.0/24, table and pools; return the pools' names."""

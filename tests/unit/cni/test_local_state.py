@@ -50,7 +50,7 @@ def test_a_hint_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     (one,) = found.pools
     assert (one.name, one.cidr) == ("blue-n1-10.40.0.0-26", "10.40.0.0/26")
     assert (one.closed, one.overlapping, one.fresh) == (False, False, False)
-    assert one.records[1] == ["c1", "net1", "t/p1", "u1", 1, ""]
+    assert one.records[1] == ["c1", "net1", "t/p1", "u1", 1, "", ""]
     assert one.freed == {7: 12.5}
     assert found.find("c2", "net1") == (one, 2)
     assert found.find("c2", "net2") is None
