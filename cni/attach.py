@@ -275,7 +275,8 @@ class Attach(turns.Turns):
         return conf.standalone
 
     def _reserves(self, one: hints.Pool) -> bool:
-        return one.overlapping or self._call.conf.overlap_reservations == "always"
+        always = self._call.conf.overlap_reservations == "always"
+        return one.overlapping or (always and self._network.overlap_check)
 
     def _reserved(self) -> Reservations:
         if self._reservations is None:

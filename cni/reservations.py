@@ -100,11 +100,6 @@ def name_of(one: Pool, offset: int) -> str:
     return naming.reservation(address.text(version, base + offset), one.space)
 
 
-def needed(call: Call, one: Pool) -> bool:
-    """Tell whether the addresses of a pool are reserved."""
-    return one.overlapping or call.conf.overlap_reservations == "always"
-
-
 def release(call: Call, one: Pool, offset: int, record: Record) -> None:
     """Remove the reservation of an entry that is gone, and nobody else's."""
     name = name_of(one, offset)
