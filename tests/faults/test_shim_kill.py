@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,8 +44,11 @@ exec(program)
 class Killer:
     """Runs a call of a node under the trace."""
 
-    def __init__(self, node: SimulatedNode, folder: Path) -> None:
+    def __init__(
+        self, node: SimulatedNode, folder: Path, asked: dict[str, Any] | None = None
+    ) -> None:
         self._node = node
+        self._asked = asked or config()
         self._count, self._program = folder / "count", folder / "program"
         self._script = folder / "traced"
         self._script.write_text(
@@ -59,7 +63,7 @@ class Killer:
             TRACED.format(lines=lines, count=str(self._count), launcher=str(shim))
         )
         self._node.shim = self._script
-        code = self._node.call(verb, one, config()).code
+        code = self._node.call(verb, one, self._asked).code
         self._node.shim = shim
         return code
 
