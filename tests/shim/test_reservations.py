@@ -247,6 +247,31 @@ def test_two_networks_that_overlap_never_give_an_address_twice(
     assert world.reservations() == {}
 
 
+def test_a_network_in_slices_and_one_without_never_give_an_address_twice(
+    world: World, tmp_path: Path
+) -> None:
+    """With the controller: the second network comes while the first one gives addresses."""
+    asked = [classic("10.40.0.0/26", ""), classic("10.40.0.0/25", "", node_slice_size="/28")]
+    asked[1]["name"] = "sliced"
+    create_node(world.api, "n1")
+    nodes = [world.node("n1", wait_seconds=20), world.node("n2", wait_seconds=20)]
+    pods = [pod() for _ in range(24)]
+
+    def add(number: int) -> str:
+        if number == 6:
+            create_nad(world.api, "second", text=json.dumps(asked[1]))
+        which = number % 2 if number >= 6 else 0
+        return nodes[0 if which else number // 2 % 2].add(pods[number], asked[which]).address
+
+    with running(world.cluster.kubeconfig, tmp_path):
+        create_nad(world.api, "first", text=json.dumps(asked[0]))
+        wait_open(world.api, {"10.40.0.0-26"})
+        with ThreadPoolExecutor(4) as threads:
+            given = list(threads.map(add, range(len(pods))))
+    assert len(set(given)) == len(pods)
+    assert set(world.reservations()) == set(given)
+
+
 def test_a_crash_between_reservation_and_entry_is_repaired_by_the_next_add_or_del(
     world: World,
 ) -> None:
