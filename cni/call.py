@@ -64,6 +64,6 @@ def _kubeconfig(conf: NetConf, node: Node) -> str:
         raise CniError(
             errors.CONFIGURATION,
             "no kubeconfig is named in ipam.kubernetes.kubeconfig, in the flat file or beside it",
-            "run the installer of whereabouts-fast on this node, or name a kubeconfig",
+            "name one there, or put whereabouts.kubeconfig beside the flat file",
         )
     return path

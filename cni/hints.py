@@ -210,6 +210,10 @@ class Hint:
                         return one, offset
         return None
 
+    def can_give(self, network: ranges.Range) -> bool:
+        """Tell whether it knows an address that an ADD may have, be it one that cools."""
+        return self.known and any(one.free(network) for one in self.pools)
+
     def pool_named(self, name: str) -> Pool | None:
         """Return the pool of that name."""
         for one in self.pools:

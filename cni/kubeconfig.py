@@ -77,7 +77,7 @@ def _document(path: str) -> object:
     try:
         if raw.lstrip()[:1] == b"{":
             return jsontext.parse(raw)
-        # Only now: the installer writes JSON, so the YAML reader need not be loaded.
+        # Only now: JSON is YAML too, and whoever writes it saves loading the reader.
         from cni import yamlblock
 
         return yamlblock.parse(raw.decode("utf-8"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cni import errors, shortage, status, turns
+from cni import errors, shortage, turns
 from cni.call import Call
 from cni.errors import CniError
 from cni.hints import CLAIMS
@@ -44,7 +44,7 @@ class Probe(turns.Turns):
         return self.take(lambda: self._turn(fresh=fresh))
 
     def _turn(self, *, fresh: bool) -> bool:
-        if status.can_give(self._network, self.hint):
+        if self.hint.can_give(self._network.range):
             if fresh:
                 return True
             one = next(one for one in self.hint.pools if not one.closed)
@@ -67,7 +67,7 @@ class Probe(turns.Turns):
         lost = sorted(set(live) - {one.name for one in hint.pools})
         if lost:
             raise self._lost(", ".join(live[name] for name in lost))
-        if not status.can_give(self._network, hint):
+        if not hint.can_give(self._network.range):
             raise shortage.explain(self._call, self._network, facts, hint)
         return True
 

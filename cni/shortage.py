@@ -9,6 +9,11 @@ from cni.objects import Facts
 from whereabouts_fast.ipam import address
 from whereabouts_fast.ipam.netconf import Network
 
+_NAME_HINT = (
+    "if this node has another name in the cluster than the one above, set NODENAME or the file "
+    "nodename beside the flat file"
+)
+
 
 def explain(
     call: Call, network: Network, facts: Facts, hint: hints.Hint, asked: int | None = None
@@ -36,14 +41,10 @@ def explain(
             return CniError(
                 errors.NO_FREE_ADDRESS,
                 f"{where} is exhausted: {what}",
-                "widen the range, shorten node_slice_size, or remove nodes",
+                f"widen the range, make slices smaller (a longer prefix in node_slice_size), or "
+                f"remove nodes; {_NAME_HINT}",
             )
-        return CniError(
-            errors.TRY_AGAIN,
-            what,
-            "is the controller running, and is this node's name in the cluster the one above? "
-            "Otherwise set NODENAME or the file nodename beside the flat file",
-        )
+        return CniError(errors.TRY_AGAIN, what, f"is the controller running? {_NAME_HINT}")
     if asked is not None and not any(_inside(cidr, asked) for cidr in facts.missing):
         return _unavailable(node, where, network, facts, hint, asked)
     if facts.missing:
@@ -56,7 +57,7 @@ def explain(
     return CniError(
         errors.NO_FREE_ADDRESS,
         f"{where} has no free address on {node}: {_usage(network, hint, facts)}",
-        "remove pods from this node, or give it more with a shorter node_slice_size",
+        "remove pods from this node; a shorter prefix in node_slice_size makes new slices larger",
     )
 
 

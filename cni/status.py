@@ -5,7 +5,6 @@ from __future__ import annotations
 from cni import configured, hints, log
 from cni.deadline import Deadline
 from cni.protocol import Request
-from whereabouts_fast.ipam.netconf import Network
 
 _FRESH = 10.0  # seconds that an answer of the API server counts
 _LIMIT = 5.0  # seconds that a call may take; the runtime asks as often
@@ -24,7 +23,7 @@ def status(request: Request, environ: dict[str, str], start: float, parent: int)
         ]
         contact = max(hint.contact for _, hint in known)
         fresh = 0 <= hints.now() - contact < _FRESH
-        if fresh and all(can_give(network, hint) for network, hint in known):
+        if fresh and all(hint.can_give(network.range) for network, hint in known):
             return
         # Only now: what connects costs more to load than all of the above.
         from cni import probe
@@ -33,8 +32,3 @@ def status(request: Request, environ: dict[str, str], start: float, parent: int)
         conf.wait_seconds = min(conf.wait_seconds, _WAIT)
         deadline = Deadline(start, min(_LIMIT, conf.add_deadline_seconds))
         probe.ask(lambda: Call(request, conf, here, deadline, parent), conf.networks, fresh=fresh)
-
-
-def can_give(network: Network, hint: hints.Hint) -> bool:
-    """Tell whether the hint knows an address that an ADD may have, be it one that cools."""
-    return hint.known and any(one.free(network.range) for one in hint.pools)
