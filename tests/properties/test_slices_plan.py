@@ -168,12 +168,14 @@ def test_nobody_is_dealt_what_anybody_held_or_may_write_to(observed: Observed) -
 
 
 @given(observations())
-def test_a_listed_node_keeps_each_slice_inside_the_range(observed: Observed) -> None:
+def test_a_listed_node_keeps_each_slice_with_an_address_of_the_range(observed: Observed) -> None:
     decided = plan(observed, NOW)
     listed = {node.name for node in observed.nodes}
     for entry in observed.table or ():
         inside = last(entry.base, entry.prefix) <= observed.range.end
-        if entry.state == ACTIVE and entry.node in listed and inside and observed.wanted:
+        usable = observed.range.next_usable(entry.base)
+        useful = inside and usable is not None and usable <= last(entry.base, entry.prefix)
+        if entry.state == ACTIVE and entry.node in listed and useful and observed.wanted:
             assert decided.table is not None
             assert entry in decided.table
 
