@@ -18,7 +18,7 @@ from whereabouts_fast.controller.claims import INVALID, Problem, Source
 from whereabouts_fast.controller.tables import waiting_text
 from whereabouts_fast.controller.units import Unit
 from whereabouts_fast.ipam.holdings import Create, Held, PoolSeen
-from whereabouts_fast.kube.resource import IPPOOLS, NADS, NODESLICEPOOLS
+from whereabouts_fast.kube.resource import IPPOOLS, NADS, NODESLICEPOOLS, Resource
 from whereabouts_fast.observability import logs
 from whereabouts_fast.resources.pools import PoolView
 from whereabouts_fast.resources.tables import TableView
@@ -81,7 +81,12 @@ class Reporter:
             text = f"IPPool {pool.name} cannot be read and is left alone ({pool.problem})"
             for reason, message in self._once_pools.news(uid, frozenset([(UNREADABLE, text)])):
                 self._log.error("Could not read pool", pool=pool.name, err=pool.problem)
-                self._tell(_pool(pool), WARNING, reason, message + ": correct it or delete it")
+                self._tell(
+                    _reference(IPPOOLS, pool),
+                    WARNING,
+                    reason,
+                    message + ": correct it or delete it",
+                )
         self._once_pools.keep(bad.__contains__)
 
     def written(
@@ -163,33 +168,21 @@ def _reclaim_reason(unit: Unit, node: str, present: frozenset[str]) -> str:
 
 def attachment(source: Source) -> Reference:
     """Return the object reference of a NAD."""
-    return {
-        "apiVersion": NADS.api_version,
-        "kind": NADS.kind,
-        "namespace": source.namespace,
-        "name": source.name,
-        "uid": source.uid,
-    }
+    return _reference(NADS, source)
 
 
 def reference(table: TableView) -> Reference:
     """Return the object reference of a slice table."""
-    return {
-        "apiVersion": NODESLICEPOOLS.api_version,
-        "kind": NODESLICEPOOLS.kind,
-        "namespace": table.namespace,
-        "name": table.name,
-        "uid": table.uid,
-    }
+    return _reference(NODESLICEPOOLS, table)
 
 
-def _pool(pool: PoolView) -> Reference:
+def _reference(resource: Resource, one: Source | TableView | PoolView) -> Reference:
     return {
-        "apiVersion": IPPOOLS.api_version,
-        "kind": IPPOOLS.kind,
-        "namespace": pool.namespace,
-        "name": pool.name,
-        "uid": pool.uid,
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "namespace": one.namespace,
+        "name": one.name,
+        "uid": one.uid,
     }
 
 
