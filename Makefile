@@ -1,7 +1,7 @@
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-static lint shim shim-static bench bench-shim bench-slices cluster-up cluster-down setup tools clean
+.PHONY: help demo test test-static lint reference shim shim-static bench bench-shim bench-slices cluster-up cluster-down setup tools clean
 
 help: ## List all targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ lint: setup ## Check style, types and import contracts
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
+
+reference: setup ## Write the pages of docs/reference that are made from the code
+	@$(PY) -m hack.reference
 
 shim: setup ## Build the CNI plugin at build/shim/whereabouts
 	@$(PY) -m cni.build build/shim

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
@@ -187,6 +187,7 @@ class Setting:
     example: str
     variable: str
     boolean: bool
+    choices: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -207,6 +208,7 @@ def describe(model: type[BaseModel]) -> dict[str, Setting]:
             example=str(extra["example"]),
             variable=extra["env"] or "WHEREABOUTS_" + name.upper(),
             boolean=field.annotation is bool,
+            choices=get_args(field.annotation),
         )
     return described
 

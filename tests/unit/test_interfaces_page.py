@@ -10,10 +10,8 @@ import yaml
 
 from cni import errors, protocol
 from cni import version as shim_version
-from whereabouts_fast import settings
-from whereabouts_fast.controller import announce, claims, process, tables
+from whereabouts_fast.controller import process
 from whereabouts_fast.ipam import naming, netconf
-from whereabouts_fast.observability.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/interfaces.md").read_text(encoding="utf-8")
@@ -54,17 +52,6 @@ def test_documented_defaults_are_those_of_the_parser() -> None:
     assert float(documented["address_cooldown"]) == network.address_cooldown
 
 
-def test_every_flag_variable_and_default_is_documented() -> None:
-    documented = {row[0]: row[1:] for row in rows("The controller")}
-    described = settings.describe(settings.ControllerSettings).values()
-    assert set(documented) == {one.flag for one in described}
-    for one in described:
-        variable, default = documented[one.flag]
-        assert variable == one.variable
-        if one.default:
-            assert default == one.default
-
-
 def test_every_error_code_is_documented() -> None:
     codes = {str(value) for name, value in vars(errors).items() if name.isupper()}
     assert first("Error codes") == codes
@@ -81,25 +68,6 @@ def test_names_and_user_agents_are_documented() -> None:
     assert set(re.findall(r"`([A-Z]+)`", verbs)) == set(protocol.VERBS)
     versions = re.findall(r"\| CNI versions \| (.*) \|", PAGE)[0]
     assert tuple(re.findall(r"`([\d.]+)`", versions)) == protocol.VERSIONS
-
-
-def test_events_and_conditions_are_documented() -> None:
-    reasons = {announce.ASSIGNED, announce.RECLAIMED, announce.EXHAUSTED, announce.UNREADABLE}
-    reasons |= {claims.INVALID, claims.CONFLICTING, claims.OVERLAPPING}
-    assert first("Events") == reasons
-    conditions = {tables.READY, tables.EXHAUSTED, tables.CONSISTENT, tables.OVERLAPPING}
-    assert first("Conditions of a NodeSlicePool") == conditions
-
-
-def test_every_metric_is_documented_with_its_type() -> None:
-    documented = {row[0]: row[1] for row in rows("Metrics")}
-    registry = Metrics().registry
-    names = {
-        family.name + ("_total" if family.type == "counter" else ""): family.type
-        for family in registry.collect()
-        if not family.name.startswith("process_")
-    }
-    assert documented == names
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "charts/whereabouts-fast/crds").glob("*.yaml")))

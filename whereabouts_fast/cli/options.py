@@ -18,4 +18,5 @@ def add_settings(parser: argparse.ArgumentParser, described: Iterable[Setting]) 
                 one.flag, action=argparse.BooleanOptionalAction, default=None, help=text
             )
         else:
-            parser.add_argument(one.flag, metavar=one.unit.upper(), default=None, help=text)
+            value = "{" + ",".join(one.choices) + "}" if one.choices else one.unit.upper()
+            parser.add_argument(one.flag, metavar=value, default=None, help=text)

@@ -11,23 +11,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-ASSIGNED = "NodeSliceAssigned"
-RECLAIMED = "NodeSliceReclaimed"
-EXHAUSTED = "NodeSlicesExhausted"
-UNREADABLE = "UnreadablePool"
+from whereabouts_fast.controller.reasons import Reason
 
-NORMAL = "Normal"
-WARNING = "Warning"
 _SHOWN = 5
 
 Reference = Mapping[str, str]
-_Key = tuple[str, str]
+Statement = tuple[Reason, str]
+_Key = tuple[str, Reason]
 
 
 class Tell(Protocol):
     """Writes one event; never raises."""
 
-    def __call__(self, about: Reference, type_: str, reason: str, message: str, /) -> None:
+    def __call__(self, about: Reference, reason: Reason, message: str, /) -> None:
         """`about` is an object reference."""
 
 
@@ -57,22 +53,22 @@ class SliceEvents:
 
     def assigned(self, about: Reference, slices: Mapping[str, str]) -> None:
         """Tell that nodes got slices; `slices` maps CIDR to node."""
-        self._gather(about, ASSIGNED, slices)
+        self._gather(about, Reason.ASSIGNED, slices)
 
     def reclaimed(self, about: Reference, slices: Mapping[str, str]) -> None:
         """Tell that slices of former holders are free again; `slices` maps CIDR to node."""
-        self._gather(about, RECLAIMED, slices)
+        self._gather(about, Reason.RECLAIMED, slices)
 
     def exhausted(self, about: Reference, table: str, message: str) -> None:
         """Warn that nodes wait for slices of a table; the latest message counts."""
-        key = (table, EXHAUSTED)
+        key = (table, Reason.EXHAUSTED)
         self._pending[key] = _Pending(about, message=message)
         if key not in self._resting:
             self._rest(key, self._settle)
 
     def satisfied(self, table: str) -> None:
         """Withdraw a warning that was not told yet."""
-        self._pending.pop((table, EXHAUSTED), None)
+        self._pending.pop((table, Reason.EXHAUSTED), None)
 
     def flush(self) -> None:
         """Tell all that is gathered now, at the end of the process."""
@@ -82,7 +78,7 @@ class SliceEvents:
         for key in list(self._pending):
             self._say(key)
 
-    def _gather(self, about: Reference, reason: str, slices: Mapping[str, str]) -> None:
+    def _gather(self, about: Reference, reason: Reason, slices: Mapping[str, str]) -> None:
         if not slices:
             return
         key = (about["uid"], reason)
@@ -99,15 +95,15 @@ class SliceEvents:
         del self._resting[key]
         if key in self._pending:
             self._say(key)
-            self._rest(key, self._insist if key[1] == EXHAUSTED else self._pause)
+            self._rest(key, self._insist if key[1] is Reason.EXHAUSTED else self._pause)
 
     def _say(self, key: _Key) -> None:
         pending, reason = self._pending.pop(key), key[1]
-        if reason == EXHAUSTED:
-            self._tell(pending.about, WARNING, reason, pending.message)
+        if reason is Reason.EXHAUSTED:
+            self._tell(pending.about, reason, pending.message)
         else:
-            word = "Assigned" if reason == ASSIGNED else "Reclaimed"
-            self._tell(pending.about, NORMAL, reason, _sentence(word, pending.slices))
+            word = "Assigned" if reason is Reason.ASSIGNED else "Reclaimed"
+            self._tell(pending.about, reason, _sentence(word, pending.slices))
 
 
 def _sentence(word: str, slices: Mapping[str, str]) -> str:
@@ -122,9 +118,9 @@ class Once:
     """Lets a statement about an object pass when it is another than the last one about it."""
 
     def __init__(self) -> None:
-        self._said: dict[str, frozenset[tuple[str, str]]] = {}
+        self._said: dict[str, frozenset[Statement]] = {}
 
-    def news(self, uid: str, statements: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    def news(self, uid: str, statements: frozenset[Statement]) -> frozenset[Statement]:
         """Return those of an object's present statements that it did not have before."""
         before = self._said.get(uid, frozenset())
         if statements:

@@ -7,15 +7,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from whereabouts_fast.controller.reasons import Reason
 from whereabouts_fast.ipam import netconf
 from whereabouts_fast.ipam.netconf import ConfigError, NetConf, Network
 
 if TYPE_CHECKING:
     from whereabouts_fast.resources.attachments import AttachmentView
-
-INVALID = "InvalidNetworkConfig"
-CONFLICTING = "ConflictingNetworkConfig"
-OVERLAPPING = "OverlappingRanges"
 
 _KNOWN_KEYS = (
     "range", "range_start", "range_end", "exclude", "ipRanges", "node_slice_size", "network_name",
@@ -49,7 +46,7 @@ class Problem:
     """Something to tell the owner of a NAD, once."""
 
     source: Source
-    reason: str
+    reason: Reason
     message: str
 
 
@@ -77,7 +74,7 @@ def read(nad: AttachmentView) -> Reading:
     """
     source = Source(nad.created, nad.namespace, nad.name, nad.uid)
     if nad.problem:
-        return Reading(problems=(Problem(source, INVALID, nad.problem),))
+        return Reading(problems=(Problem(source, Reason.INVALID, nad.problem),))
     try:
         confs = [
             netconf.parse(config, fallback_name=nad.name)
@@ -88,9 +85,9 @@ def read(nad: AttachmentView) -> Reading:
             for place, network in enumerate(n for conf in confs for n in conf.networks)
         )
     except ConfigError as error:
-        return Reading(problems=(Problem(source, INVALID, str(error)),))
+        return Reading(problems=(Problem(source, Reason.INVALID, str(error)),))
     slips = [text for conf in confs for text in _slips(conf)]
-    problems = (Problem(source, INVALID, "; ".join(slips)),) if slips else ()
+    problems = (Problem(source, Reason.INVALID, "; ".join(slips)),) if slips else ()
     return Reading(claims, problems)
 
 

@@ -12,14 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from whereabouts_fast.controller.claims import (
-    CONFLICTING,
-    INVALID,
-    OVERLAPPING,
     Claim,
     Problem,
     Reading,
     Source,
 )
+from whereabouts_fast.controller.reasons import Reason
 from whereabouts_fast.ipam import naming
 from whereabouts_fast.ipam.netconf import Network
 from whereabouts_fast.ipam.ranges import Range
@@ -134,7 +132,7 @@ def resolve(readings: Iterable[Reading], tables: Iterable[TableSeen]) -> Resolut
     for claim in claims:
         known = candidates.setdefault(claim.network.identity, _Candidate([]))
         if known.claims and (text := _disagreement(known.claims[0], claim)):
-            problems.append(Problem(claim.source, CONFLICTING, text))
+            problems.append(Problem(claim.source, Reason.CONFLICTING, text))
         known.claims.append(claim)
 
     _bind(candidates.values(), tables)
@@ -260,7 +258,7 @@ def _without_overlaps(
         else:
             accepted.append(candidate)
             continue
-        problems.extend(Problem(source, OVERLAPPING, text) for source in candidate.sources)
+        problems.extend(Problem(source, Reason.OVERLAPPING, text) for source in candidate.sources)
     return sorted(accepted, key=lambda c: c.rank)
 
 
@@ -306,7 +304,7 @@ def _tell_overlaps(accepted: list[_Candidate], problems: list[Problem]) -> None:
         for other in older:
             if _share_addresses(candidate.network, other.network):
                 problems.extend(
-                    Problem(source, OVERLAPPING, _overlap_text(source, candidate, other))
+                    Problem(source, Reason.OVERLAPPING, _overlap_text(source, candidate, other))
                     for source in candidate.sources
                 )
         older.append(candidate)
@@ -339,7 +337,7 @@ def _name(served: list[_Candidate], taken: set[str], problems: list[Problem]) ->
         if not candidate.table:
             text = f"name {plain} cannot be used: NodeSlicePools {plain} and {long} are taken"
             problems.extend(
-                Problem(source, INVALID, text + "; choose another name")
+                Problem(source, Reason.INVALID, text + "; choose another name")
                 for source in candidate.sources
             )
 

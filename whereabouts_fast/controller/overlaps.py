@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from whereabouts_fast.controller.bounded import each
+from whereabouts_fast.controller.conditions import overlaps
 from whereabouts_fast.controller.networks import Resolution
 from whereabouts_fast.controller.pools import LivePools, Pools
 from whereabouts_fast.controller.reservations import Reservations
-from whereabouts_fast.controller.tables import overlaps
 from whereabouts_fast.controller.units import Unit
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import overlap
@@ -56,7 +56,7 @@ def informed(
 def silent(units: Iterable[Unit]) -> list[Range]:
     """Return the ranges of networks whose tables could not be made to say what overlaps them.
 
-    Until they do, nothing may open that overlaps them: see tables.overlaps.
+    Until they do, nothing may open that overlaps them: see conditions.overlaps.
     """
     return [
         unit.range

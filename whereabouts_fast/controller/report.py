@@ -7,15 +7,15 @@ from typing import Protocol
 
 from whereabouts_fast.controller import changes
 from whereabouts_fast.controller.announce import (
-    UNREADABLE,
-    WARNING,
     Once,
     Reference,
     SliceEvents,
+    Statement,
     Tell,
 )
-from whereabouts_fast.controller.claims import INVALID, Problem, Source
-from whereabouts_fast.controller.tables import waiting_text
+from whereabouts_fast.controller.claims import Problem, Source
+from whereabouts_fast.controller.conditions import waiting_text
+from whereabouts_fast.controller.reasons import Reason
 from whereabouts_fast.controller.units import Unit
 from whereabouts_fast.ipam.holdings import Create, Held, PoolSeen
 from whereabouts_fast.kube.resource import IPPOOLS, NADS, NODESLICEPOOLS, Resource
@@ -53,7 +53,7 @@ class Reporter:
         `alive` are the uids of all NADs, `tables` the names of all tables; what was told of others
         is forgotten.
         """
-        by_source: dict[Source, set[tuple[str, str]]] = {}
+        by_source: dict[Source, set[Statement]] = {}
         for problem in problems:
             by_source.setdefault(problem.source, set()).add((problem.reason, problem.message))
         quiet = alive - {source.uid for source in by_source}
@@ -62,28 +62,29 @@ class Reporter:
         for source, statements in by_source.items():
             for reason, message in sorted(self._once.news(source.uid, frozenset(statements))):
                 self._log.error("Found fault", network=source.key, reason=reason, err=message)
-                self._tell(attachment(source), WARNING, reason, message)
+                self._tell(attachment(source), reason, message)
         keys = alive | {_TABLE + name for name in tables}
         self._once.keep(keys.__contains__)
 
     def trouble(self, unit: Unit, message: str) -> None:
         """Tell why a network cannot be served, once; "" withdraws it."""
         key = _TABLE + unit.table_name
-        statements = frozenset([(INVALID, message)]) if message else frozenset()
+        statements = frozenset([(Reason.INVALID, message)]) if message else frozenset()
         for reason, text in self._once.news(key, statements):
             self._log.error("Found trouble with network", network=unit.table_name, err=text)
-            self._tell(_about(unit), WARNING, reason, text)
+            self._tell(_about(unit), reason, text)
 
     def unreadable(self, pools: Iterable[PoolView]) -> None:
         """Tell of all pools that cannot be read, once for each and wording."""
         bad = {pool.uid: pool for pool in pools}
         for uid, pool in bad.items():
             text = f"IPPool {pool.name} cannot be read and is left alone ({pool.problem})"
-            for reason, message in self._once_pools.news(uid, frozenset([(UNREADABLE, text)])):
+            for reason, message in self._once_pools.news(
+                uid, frozenset([(Reason.UNREADABLE, text)])
+            ):
                 self._log.error("Could not read pool", pool=pool.name, err=pool.problem)
                 self._tell(
                     _reference(IPPOOLS, pool),
-                    WARNING,
                     reason,
                     message + ": correct it or delete it",
                 )

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from whereabouts_fast.controller.bounded import each
+from whereabouts_fast.controller.conditions import overlaps
 from whereabouts_fast.controller.overlaps import Overlaps
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.report import Reporter, key
-from whereabouts_fast.controller.tables import OutdatedError, Tables, overlaps
+from whereabouts_fast.controller.tables import OutdatedError, Tables
 from whereabouts_fast.controller.units import Unit, Units
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.controller.writes import Body

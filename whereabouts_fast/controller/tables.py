@@ -1,9 +1,10 @@
-"""Compare-and-swap of slice tables, and their conditions."""
+"""Compare-and-swap of slice tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from whereabouts_fast.controller.conditions import conditions
 from whereabouts_fast.controller.units import Unit
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.controller.writes import Body, Writes, Written
@@ -12,13 +13,8 @@ from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import Conflict
 from whereabouts_fast.kube.resource import NODESLICEPOOLS
 from whereabouts_fast.resources import tables as encoding
-from whereabouts_fast.resources.tables import Condition, TableView, decode_table
+from whereabouts_fast.resources.tables import TableView, decode_table
 
-READY = "Ready"
-EXHAUSTED = "Exhausted"
-CONSISTENT = "Consistent"
-OVERLAPPING = "Overlapping"
-_SHOWN = 5
 # Somewhat below the 1.5 MiB at which etcd refuses a request.
 _SERVER_LIMIT = 1_400_000
 
@@ -108,57 +104,3 @@ class Tables:
     async def _delete(self, table: TableView) -> None:
         if not await self._writes.delete(table.name, table):
             raise OutdatedError
-
-
-def conditions(unit: Unit, plan: Plan, waiting: tuple[str, ...]) -> list[Condition]:
-    """Return the conditions that a plan amounts to."""
-    if unit.wanted is None:
-        ready = Condition(
-            READY, "False", "NetworkGone", "no NetworkAttachmentDefinition asks for this network"
-        )
-    elif waiting:
-        ready = Condition(READY, "False", "NodesWaiting", waiting_text(waiting))
-    else:
-        ready = Condition(READY, "True", "AllNodesServed", "every node has a slice")
-    if waiting:
-        exhausted = Condition(EXHAUSTED, "True", "NoSliceLeft", waiting_text(waiting))
-    else:
-        exhausted = Condition(EXHAUSTED, "False", "NoNodeWaits", "")
-    if plan.disputed:
-        cidrs = ", ".join(unit.cidr(h.base, h.prefix) for h in plan.disputed[:_SHOWN])
-        consistent = Condition(
-            CONSISTENT,
-            "False",
-            "Disputed",
-            f"something else claims addresses of {len(plan.disputed)} slices, which stay closed:"
-            f" {cidrs}",
-        )
-    else:
-        consistent = Condition(CONSISTENT, "True", "NoDispute", "")
-    return [ready, exhausted, consistent, *_overlapping(unit)]
-
-
-def overlaps(table: TableView | None) -> bool:
-    """Return whether a table says that something overlaps its network.
-
-    Written before anything that does is opened, so that whoever reads the table before he opens a
-    slice's pool cannot miss it.
-    """
-    found = None if table is None else table.condition(OVERLAPPING)
-    return found is not None and found.status == "True"
-
-
-def _overlapping(unit: Unit) -> list[Condition]:
-    if unit.overlapping:
-        text = "each address in a pool that overlaps another is reserved before it is given"
-        return [Condition(OVERLAPPING, "True", "RangesOverlap", text)]
-    if unit.table is not None and unit.table.condition(OVERLAPPING) is not None:
-        return [Condition(OVERLAPPING, "False", "NothingOverlaps", "")]
-    return []
-
-
-def waiting_text(waiting: tuple[str, ...]) -> str:
-    """Say how many nodes wait, and who is next."""
-    verb = "node waits" if len(waiting) == 1 else "nodes wait"
-    more = ", ..." if len(waiting) > _SHOWN else ""
-    return f"{len(waiting)} {verb} for a slice: {', '.join(waiting[:_SHOWN])}{more}"

@@ -6,10 +6,12 @@ import asyncio
 import time
 from dataclasses import dataclass
 
+from whereabouts_fast.controller.announce import Reference
 from whereabouts_fast.controller.census import Census
 from whereabouts_fast.controller.orphans import Orphans
 from whereabouts_fast.controller.overlaps import OverlapError, Overlaps
 from whereabouts_fast.controller.pools import Pools
+from whereabouts_fast.controller.reasons import Reason
 from whereabouts_fast.controller.report import Reporter
 from whereabouts_fast.controller.reservations import Reservations
 from whereabouts_fast.controller.settle import Settler, UnsettledError
@@ -47,7 +49,7 @@ class Term:
         queue: WorkQueue[Key] = WorkQueue(QUEUE, hook=self.metrics.queue)
         changes = Changes()
         self.world.begin_term(changes)
-        report = Reporter(self.recorder.event, self.metrics)
+        report = Reporter(self._tell, self.metrics)
         spaces = self._spaces(report, queue)
         changes.networks = spaces.networks_changed
         changes.nodes = spaces.nodes_changed
@@ -71,6 +73,9 @@ class Term:
             self.world.end_term()
             report.flush()
             log.info("Ceased to lead")
+
+    def _tell(self, about: Reference, reason: Reason, message: str) -> None:
+        self.recorder.event(about, reason.type, reason, message)
 
     def _spaces(self, report: Reporter, queue: WorkQueue[Key]) -> Spaces:
         in_flight = self.settings.pools_in_flight

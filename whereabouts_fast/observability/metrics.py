@@ -50,19 +50,23 @@ class Metrics(ClientMetrics):
         prometheus_client.ProcessCollector(registry=self.registry)
         self._assignments = Counter(
             PREFIX + "slice_assignments",
-            "Slices given to nodes.",
+            "Slices given to nodes; `reason`: " + ", ".join(ASSIGN_REASONS) + ".",
             ["network", "reason"],
             registry=self.registry,
         )
         self._reclaims = Counter(
             PREFIX + "slice_reclaims",
-            "Slices that became free again.",
+            "Slices that became free again; `reason`: " + ", ".join(RECLAIM_REASONS) + ".",
             ["network", "reason"],
             registry=self.registry,
         )
         self._writes = Counter(
             PREFIX + "writes",
-            "Writes to the API server.",
+            "Writes to the API server; `kind`: "
+            + ", ".join(WRITE_KINDS)
+            + "; `result`: "
+            + ", ".join(WRITE_RESULTS)
+            + ".",
             ["kind", "result"],
             registry=self.registry,
         )
@@ -134,7 +138,17 @@ class _Census(Collector):
 
 def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
     return (
-        GaugeMetricFamily(PREFIX + "slices", "Slices by state.", labels=["network", "state"]),
-        GaugeMetricFamily(PREFIX + "addresses", "Addresses by state.", labels=["network", "state"]),
+        GaugeMetricFamily(
+            PREFIX + "slices",
+            "Slices; `state`: " + ", ".join(SLICE_STATES) + ".",
+            labels=["network", "state"],
+        ),
+        GaugeMetricFamily(
+            PREFIX + "addresses",
+            "Addresses; `state`: "
+            + ", ".join(ADDRESS_STATES)
+            + "; they sum to the size of the range.",
+            labels=["network", "state"],
+        ),
         GaugeMetricFamily(PREFIX + "nodes_waiting", "Nodes without a slice.", labels=["network"]),
     )

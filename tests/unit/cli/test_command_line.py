@@ -31,6 +31,8 @@ def test_help_lists_each_flag_with_its_variable(capsys: pytest.CaptureFixture[st
     for one in describe(ControllerSettings).values():
         assert one.flag in text
         assert one.variable in text
+        assert all(choice in text for choice in one.choices)
+    assert "{debug,info,warning,error}" in text
     assert "examples:" in text
 
 

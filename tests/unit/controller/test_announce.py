@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from whereabouts_fast.controller.announce import Once, Reference, SliceEvents
+from whereabouts_fast.controller.reasons import Reason
 
 TABLE = {"kind": "NodeSlicePool", "name": "blue", "uid": "u"}
 
@@ -14,7 +15,7 @@ class Told:
         self.notes: list[tuple[str, str]] = []
         self.more = asyncio.Event()
 
-    def __call__(self, about: Reference, type_: str, reason: str, message: str) -> None:
+    def __call__(self, about: Reference, reason: Reason, message: str) -> None:
         self.notes.append((reason, message))
         self.more.set()
 
@@ -78,7 +79,7 @@ async def test_the_end_of_a_term_tells_what_is_left() -> None:
 
 def test_a_statement_is_news_once() -> None:
     once = Once()
-    first, second = ("r", "one"), ("r", "two")
+    first, second = (Reason.INVALID, "one"), (Reason.INVALID, "two")
     assert once.news("u", frozenset([first])) == {first}
     assert once.news("u", frozenset([first])) == set()
     assert once.news("u", frozenset([first, second])) == {second}
