@@ -125,6 +125,12 @@ class ControllerSettings(BaseModel):
         " the API server.",
         example="16",
     )
+    self_check_period: float = setting(
+        60.0,
+        unit="seconds",
+        reason="Time between two looks at permissions and definitions while all is right.",
+        example="60",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         "info",
         unit="level",
@@ -144,7 +150,9 @@ class ControllerSettings(BaseModel):
         Listen.parse(value)
         return value
 
-    @field_validator("lease_duration", "renew_deadline", "retry_period", "shutdown_grace")
+    @field_validator(
+        "lease_duration", "renew_deadline", "retry_period", "shutdown_grace", "self_check_period"
+    )
     @classmethod
     def _is_a_time_span(cls, value: float) -> float:
         if not 0 < value < 86400:

@@ -137,7 +137,7 @@ def test_missing_and_outdated_definitions_are_told_and_waited_for(
     create_nad(api)
     with running(own_cluster.kubeconfig, tmp_path) as controller:
         (entry,) = controller.wait(
-            lambda: controller.entries("Found wrong definitions"), "the definitions are judged"
+            lambda: controller.entries("Failed self-check"), "the definitions are judged"
         )
         for word in ("ippools", "too old", "spec.closed", "apply the CRDs"):
             assert word in entry["err"]
@@ -200,7 +200,7 @@ def test_sigterm_ends_a_controller_that_never_reached_a_server(
     with running(nowhere, tmp_path) as controller:
         assert fetch(controller, "/readyz")[0] == 503
         (entry,) = controller.wait(
-            lambda: controller.entries("Found wrong definitions"), "it says what is missing"
+            lambda: controller.entries("Failed self-check"), "it says what is missing"
         )
         assert "127.0.0.1:1" in entry["err"] or "connect" in entry["err"].lower()
         assert controller.stop() == 0

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from whereabouts_fast.controller.bounded import each
 from whereabouts_fast.kube.client import Client
-from whereabouts_fast.kube.errors import Forbidden, NotFound
+from whereabouts_fast.kube.errors import NotFound
 from whereabouts_fast.kube.resource import (
     CRDS,
     IPPOOLS,
@@ -37,9 +38,14 @@ _NEEDED: tuple[tuple[Resource, tuple[str, ...]], ...] = (
         NODESLICEPOOLS,
         (
             "spec.networkName",
+            "spec.network",
             "status.allocations.*.state",
             "status.allocations.*.since",
             "status.conditions",
+            "status.active",
+            "status.draining",
+            "status.cooling",
+            "status.free",
             "status.waiting",
         ),
     ),
@@ -51,22 +57,26 @@ _FOREIGN_REMEDY = "install Multus or the NetworkAttachmentDefinition CRD"
 
 
 async def problems(client: Client) -> list[str]:
-    """Read the definitions live and return what is wrong with them, each with a remedy."""
-    found = []
-    for resource, paths in _NEEDED:
+    """Read the definitions live and return what is wrong with them, each with a remedy.
+
+    Raises ApiError, Forbidden too.
+    """
+    found: dict[Resource, list[str]] = {}
+
+    async def look(needed: tuple[Resource, tuple[str, ...]]) -> None:
+        resource, paths = needed
         remedy = _FOREIGN_REMEDY if resource is NADS else _REMEDY
         try:
             definition = await client.get(CRDS, None, resource.full_name)
         except NotFound:
-            found.append(f"the CRD {resource.full_name} is missing: {remedy}")
-        except Forbidden as error:
-            found.append(
-                f"the CRD {resource.full_name} cannot be read ({error}): allow"
-                f" {error.verb} on {error.resource}"
-            )
+            found[resource] = [f"the CRD {resource.full_name} is missing: {remedy}"]
         else:
-            found += [f"{text}: {remedy}" for text in judge(resource, definition, paths)]
-    return found
+            found[resource] = [f"{text}: {remedy}" for text in judge(resource, definition, paths)]
+
+    failures = await each(_NEEDED, look, len(_NEEDED))
+    if failures:
+        raise failures[0]
+    return [text for resource, _ in _NEEDED for text in found[resource]]
 
 
 def judge(resource: Resource, definition: Mapping[str, Any], paths: tuple[str, ...]) -> list[str]:

@@ -29,11 +29,11 @@ class DroppedError(ApiError):
     Definitions are looked at before anything is written; these have been replaced since.
     """
 
-    def __init__(self, pool: str) -> None:
+    def __init__(self, pool: str, mark: str = "closed") -> None:
         super().__init__(
             0,
             "Dropped",
-            f"the server dropped spec.closed of IPPool {pool}, whose CRD was replaced by an older"
+            f"the server dropped spec.{mark} of IPPool {pool}, whose CRD was replaced by an older"
             " one: apply the CRDs of this version (charts/whereabouts-fast/crds)",
         )
 
@@ -107,7 +107,11 @@ class Pools:
 
     async def mark(self, pool: PoolView) -> bool:
         """Mark a pool as overlapping; whether that was done."""
-        return await self._patch(pool, encoding.mark_patch(pool))
+        done = await self._patch(pool, encoding.mark_patch(pool))
+        now = self._world.pool(pool.name)
+        if done and now is not None and now.uid == pool.uid and not now.overlapping:
+            raise DroppedError(pool.name, "overlapping")
+        return done
 
     async def announce_lift(self, pool: PoolView, token: str) -> bool:
         """Say that the overlap mark is about to be taken away; whether that was done."""

@@ -9,13 +9,13 @@ import signal
 import socket
 from importlib.metadata import version
 
-from whereabouts_fast.controller import definitions
 from whereabouts_fast.controller.census import Census
+from whereabouts_fast.controller.selfcheck import SelfCheck
 from whereabouts_fast.controller.term import QUEUE, Term
 from whereabouts_fast.controller.watching import WatchReport
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.kube.client import Client
-from whereabouts_fast.kube.errors import ApiError, ConfigurationError
+from whereabouts_fast.kube.errors import ConfigurationError
 from whereabouts_fast.kube.events import Recorder
 from whereabouts_fast.kube.lease import Elector
 from whereabouts_fast.observability import health, logs
@@ -25,7 +25,6 @@ from whereabouts_fast.settings import DEFAULT_NAMESPACE, ControllerSettings
 LEASE = "whereabouts-fast-controller"
 COMPONENT = "whereabouts-fast-controller"
 
-_DEFINITIONS_RETRY = 5.0
 _FLUSH_SECONDS = 2.0
 
 
@@ -89,8 +88,7 @@ class _Controller:
         self._log = logs.get("controller")
         self._namespace = settings.namespace or client.namespace or DEFAULT_NAMESPACE
         self._identity = settings.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
-        self._definitions = "not looked at yet"
-        self._watching = asyncio.Event()
+        self._check = SelfCheck(client, self._namespace, LEASE, settings.self_check_period)
         self._in_term = False
         self._world = World.watching(client, self._namespace, WatchReport(metrics))
         self._census = Census(self._world, metrics)
@@ -102,7 +100,7 @@ class _Controller:
     async def run(self) -> None:
         """Serve, watch and lead until told to stop."""
         listen = self._settings.address
-        ready = {"definitions": lambda: self._definitions, "caches": self._caches}
+        ready = {"self-check": lambda: self._check.text, "caches": self._caches}
         async with health.serve(
             listen.host, listen.port, metrics=self._metrics, alive={}, ready=ready
         ) as (host, port):
@@ -113,6 +111,7 @@ class _Controller:
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(self._recorder.run(), name="events"),
+                    group.create_task(self._check.run(), name="self-check"),
                     group.create_task(self._watch(), name="watches"),
                 ]
                 leading = group.create_task(self._lead(), name="lease")
@@ -133,24 +132,11 @@ class _Controller:
         self._log.info("Stopped")
 
     async def _watch(self) -> None:
-        """Wait until the definitions are right, then keep the caches."""
-        while problems := await self._problems():
-            text = "; ".join(problems)
-            if text != self._definitions:
-                self._log.error("Found wrong definitions", err=text, retry=_DEFINITIONS_RETRY)
-            self._definitions = text
-            await asyncio.sleep(_DEFINITIONS_RETRY)
-        self._definitions = ""
-        self._watching.set()
+        """Keep the caches, once nothing speaks against it."""
+        await self._check.passed()
         async with asyncio.TaskGroup() as group:
             for informer in self._world.informers:
                 group.create_task(informer.run(), name=informer.resource.plural)
-
-    async def _problems(self) -> list[str]:
-        try:
-            return await definitions.problems(self._client)
-        except ApiError as error:
-            return [f"the definitions cannot be read: {error}"]
 
     def _caches(self) -> str:
         missing = [i.resource.plural for i in self._world.informers if not i.has_synced]
@@ -158,7 +144,7 @@ class _Controller:
 
     async def _lead(self) -> None:
         """Once all caches are filled, lead whenever the lease is ours."""
-        await self._watching.wait()
+        await self._check.passed()
         for informer in self._world.informers:
             await informer.synced()
         self._log.info("Filled caches")

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from whereabouts_fast.observability.metrics import Metrics
 
-# A check returns "" when all is well, else what is wrong, for a person to read.
+# A check returns "" when all is well, else what is wrong, one thing a line, for a person to read.
 Check = Callable[[], str]
 
 
@@ -49,10 +49,14 @@ async def serve(
 
 def _answer(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handle(_: web.Request) -> web.Response:
-        problems = {name: text for name, check in checks.items() if (text := check())}
-        if problems:
-            lines = "".join(f"{name}: {text}\n" for name, text in problems.items())
-            return web.Response(status=503, text=lines)
+        lines = [
+            f"{name}: {line}\n"
+            for name, check in checks.items()
+            for line in check().split("\n")
+            if line
+        ]
+        if lines:
+            return web.Response(status=503, text="".join(lines))
         return web.Response(text="ok\n")
 
     return handle
