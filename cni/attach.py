@@ -6,7 +6,7 @@ tested by the patch itself, so a wrong belief costs a request and never an addre
 
 from __future__ import annotations
 
-from cni import errors, hints, log, shortage, turns
+from cni import errors, hints, log, turns
 from cni.apiserver import Reply, UnknownOutcome
 from cni.call import Call
 from cni.choice import Choice
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cni.growth import Growth
     from cni.reservations import Reservations
 
 _ROUNDS = 64  # of one turn: each costs at least a request
@@ -53,6 +54,7 @@ class Attach(turns.Turns):
         "_choice",
         "_entry",
         "_facts",
+        "_growth",
         "_network",
         "_not_stored",
         "_refusals",
@@ -80,6 +82,7 @@ class Attach(turns.Turns):
         self._sent: set[tuple[str, int]] = set()  # what this process has asked for
         self._unsure = False  # a patch was sent, and nobody knows what became of it
         self._choice = Choice(network, asked)
+        self._growth: Growth | None = None  # once nothing was free
         self._refusals = 0
         self._reservations: Reservations | None = None
 
@@ -199,6 +202,8 @@ class Attach(turns.Turns):
             return None
         chosen = again or self._choice.free(self.hint.pools)
         if chosen is None:
+            if self._growth is not None and self._growth.brought(self.hint):
+                return None
             if self._facts is None:
                 self._learn()
                 return None
@@ -245,34 +250,22 @@ class Attach(turns.Turns):
         return None
 
     def _none_free(self, facts: Facts) -> Given | None:
-        """Take over what an older pod of the same name left, wait, or say what is missing."""
+        """Take over what an older pod of the same name left, or see to more addresses."""
         self._again = None
         old = self._left_behind()
-        if old is not None and self.waited():
+        waited = self.waited() or (self._growth is not None and self._growth.refused != "")
+        if old is not None and waited:
             return self._take_over(*old)
-        if self._network.slice_size is None and not facts.table and self._created():
-            return None
         facts.reserved = self._choice.reserved(self.hint.pools)
-        failure = shortage.explain(self._call, self._network, facts, self.hint, self._asked)
-        if old is not None or failure.code == errors.TRY_AGAIN:
-            raise Later(failure)
-        raise failure
+        if self._growth is None:
+            from cni.growth import Growth
 
-    def _created(self) -> bool:
-        """Create the pool of a network that no controller has seen; tell whether to go on at once.
-
-        So it is with configurations that lie on nodes alone. The controller has its time first,
-        and opens what the plugin creates; without one the pool needs nobody.
-        """
-        conf = self._call.conf
-        if not conf.standalone and conf.wait_seconds and not self.waited():
-            return False
-        try:
-            self._call.objects.create_pool(self._network, standalone=conf.standalone)
-        except UnknownOutcome as unknown:
-            raise Later(unknown.failure, unknown.delay) from None
+            self._growth = Growth(self._call, self._network, self._asked)
+        if facts.active:
+            self.save()
+        self._growth.seek(self.hint, facts, left=old is not None, waited=waited)
         self._facts = None
-        return conf.standalone
+        return None
 
     def _reserves(self, one: hints.Pool) -> bool:
         always = self._call.conf.overlap_reservations == "always"
@@ -325,6 +318,8 @@ class Attach(turns.Turns):
         if self._read(one) and holds():
             self._refusals += 1
             if self._refusals >= _REFUSALS:
+                from cni import shortage
+
                 raise shortage.refused(one.name, reply.message)
         return None
 

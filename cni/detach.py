@@ -6,7 +6,7 @@ frees. Nothing found anywhere is success.
 
 from __future__ import annotations
 
-from cni import errors, hints, shortage, turns
+from cni import errors, hints, turns
 from cni.apiserver import UnknownOutcome
 from cni.call import Call
 from cni.errors import CniError, Later
@@ -111,6 +111,8 @@ class Detach(turns.Turns):
                 break
             self._refusals += look
             if self._refusals >= _REFUSALS:
+                from cni import shortage
+
                 raise shortage.refused(one.name, reply.message)
             look = True
         if record[RESERVATION] or one.overlapping or self._always:

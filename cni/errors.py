@@ -41,3 +41,7 @@ class Later(Exception):  # noqa: N818 - not an error yet: it becomes one when th
         super().__init__(failure.msg)
         self.failure = failure
         self.delay = delay
+
+    def pending(self) -> bool:
+        """Tell, after waiting and with no lock held, whether to wait on without trying again."""
+        return False

@@ -38,7 +38,7 @@ class Pool:
     written by all nodes: `foreign` are the offsets in `records` that others hold, of which a hint
     keeps the number alone, `others`.
     `freed` maps offset -> moment of release on the monotonic clock. `fresh` means read from the
-    server, or changed by us since, in this call.
+    server, or changed by us since, in this call; `notes` are the annotations that were read then.
     """
 
     __slots__ = (
@@ -48,6 +48,7 @@ class Pool:
         "freed",
         "fresh",
         "name",
+        "notes",
         "others",
         "overlapping",
         "records",
@@ -69,6 +70,7 @@ class Pool:
         self.records: dict[int, Record] = {}
         self.freed: dict[int, float] = {}
         self.fresh = False
+        self.notes: dict[str, object] = {}
 
     def window(self, network: ranges.Range) -> ranges.Range | None:
         """Return the addresses of the network's range in this slice, None when it lies outside."""

@@ -124,23 +124,16 @@ class Objects:
 
         What the hint knows of them is kept as far as it is still true.
         """
-        node = hint.node
-        before = {one.name: one for one in hint.pools}
-        selector = f"labelSelector={naming.LABEL_NODE}%3D{naming.label_value(node)}"
+        selector = f"labelSelector={naming.LABEL_NODE}%3D{naming.label_value(hint.node)}"
         reply = _must(self._api.get(f"{self._path(POOLS)}?{selector}", POOLS), POOLS)
-        found = []
         items = reply.data.get("items")
-        for item in items if isinstance(items, list) else ():
-            metadata, spec = _part(item, "metadata"), _part(item, "spec")
-            if spec.get("node") != node:  # a label may be shortened, the field is the truth
-                continue
-            name = str(metadata.get("name"))
-            one = before.get(name) or hints.Pool(name, str(spec.get("range")))
-            if network is None or (spec.get("network") == network.name and _inside(one, network)):
-                one.space = _space(one, str(spec.get("network") or ""), node)
-                _fill(one, item, node)
-                found.append(one)
-        return found
+        found = [_own(item, network, hint) for item in (items if isinstance(items, list) else ())]
+        return [one for one in found if one is not None]
+
+    def read_own(self, name: str, network: Network, hint: hints.Hint) -> hints.Pool | None:
+        """Return a pool that the hint may not know yet, None unless it is this node's own."""
+        reply = self._api.get(self._path(POOLS, name), f"{POOLS} {name}")
+        return None if reply.status == 404 else _own(_must(reply, POOLS).data, network, hint)
 
     def learn(self, network: Network, hint: hints.Hint) -> Facts:
         """Read the table and every pool that it gives this node into the hint.
@@ -219,6 +212,20 @@ def _must(reply: Reply, what: str, doing: str = "reading") -> Reply:
     return reply
 
 
+def _own(item: object, network: Network | None, hint: hints.Hint) -> hints.Pool | None:
+    """Read a pool object if it is of the hint's node, and of this network where one is given."""
+    metadata, spec = _part(item, "metadata"), _part(item, "spec")
+    if spec.get("node") != hint.node:  # a label may be shortened, the field is the truth
+        return None
+    name = str(metadata.get("name"))
+    one = hint.pool_named(name) or hints.Pool(name, str(spec.get("range")))
+    if network is not None and not (spec.get("network") == network.name and _inside(one, network)):
+        return None
+    one.space = _space(one, str(spec.get("network") or ""), hint.node)
+    _fill(one, item, hint.node)
+    return one
+
+
 def _part(data: object, key: str) -> dict[str, object]:
     part = data.get(key) if isinstance(data, dict) else None
     return part if isinstance(part, dict) else {}
@@ -234,8 +241,9 @@ def _space(one: hints.Pool, network: str, node: str) -> str:
 
 
 def _fill(known: hints.Pool, data: object, node: str) -> None:
-    spec = _part(data, "spec")
-    known.uid = str(_part(data, "metadata").get("uid"))
+    metadata, spec = _part(data, "metadata"), _part(data, "spec")
+    known.uid = str(metadata.get("uid"))
+    known.notes = _part(metadata, "annotations")
     known.closed = bool(spec.get("closed"))
     known.overlapping = bool(spec.get("overlapping"))
     known.take_over(pool.decode(spec.get("allocations")), node)

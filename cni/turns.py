@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _FIRST_PAUSE = 0.05  # seconds, doubled from turn to turn
 _LONGEST_PAUSE = 0.5
 _AT_ONCE = 3  # repetitions without a pause
+_LAST_TURN = 0.5  # seconds of the deadline that are kept for the turn after the wait
 
 
 class Turns:
@@ -49,6 +50,8 @@ class Turns:
                     return turn()
             except Later as later:
                 self._wait(later)
+                while not self.waited() and later.pending():
+                    self._wait(later)
 
     def save(self) -> None:
         """Write the hint down as this turn has left it."""
@@ -57,12 +60,15 @@ class Turns:
 
     def waited(self) -> bool:
         """Tell whether wait_seconds have passed since the first turn that had to wait."""
+        if not self._call.conf.wait_seconds:
+            return True
         return self._limit > 0 and time.monotonic() >= self._limit - 0.01
 
     def _wait(self, later: Later) -> None:
         call = self._call
         now = time.monotonic()
-        self._limit = self._limit or min(now + call.conf.wait_seconds, call.deadline.end)
+        latest = max(now, call.deadline.end - _LAST_TURN)
+        self._limit = self._limit or min(now + call.conf.wait_seconds, latest)
         self._count += 1
         delay = later.delay
         if delay == 0 and self._count <= _AT_ONCE:

@@ -24,11 +24,11 @@ def test_a_window_begins_and_ends_inside_the_slices(world: World) -> None:
 def test_a_changed_slice_size_moves_nobody(world: World, hinted: bool) -> None:
     """Case T14: n1 keeps its /26; .50 is never given again while it lives; its DEL frees it."""
     (name,) = world.slices("n1")
-    node, one = world.node("n1", address_cooldown=0), pod()
+    node, one = world.node("n1", address_cooldown=0, wait_seconds=0), pod()
     fixed = {**config(), "runtimeConfig": {"ips": ["10.40.0.50"]}}
     assert node.add(one, fixed).address == "10.40.0.50"
     smaller = config(size="/27")
-    caller = node if hinted else world.node("n1", address_cooldown=0)
+    caller = node if hinted else world.node("n1", address_cooldown=0, wait_seconds=0)
     given = [caller.add(pod(), smaller).address for _ in range(62)]
     assert len(set(given)) == 62
     assert "10.40.0.50" not in given

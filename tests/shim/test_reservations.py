@@ -151,7 +151,7 @@ def test_all_reserved_elsewhere_is_error_101_and_nothing_is_kept(world: World, m
     asked["ipam"]["range_end"] = "10.40.0.4"
     for last in (1, 2, 3, 4):
         reserve(world, f"10.40.0.{last}")
-    outcome = world.node("n1").add(pod(), asked)
+    outcome = world.node("n1", wait_seconds=0).add(pod(), asked)
     assert outcome.result["code"] == 101
     assert "4 more in overlapping networks" in outcome.result["msg"]
     assert (world.allocations(name), len(world.reservations())) == ({}, 4)
@@ -210,7 +210,8 @@ def test_what_a_failed_later_range_gives_back_is_not_reserved_either(world: Worl
     name = world.pool("n1", "10.40.0.0/26", overlapping=True)
     world.table({"10.45.0.0/32": "n1"}, range_="10.45.0.0/24", name="blue-10.45.0.0-24")
     world.pool("n1", "10.45.0.0/32")
-    outcome = world.node("n1").add(pod(), config(ipRanges=[{"range": "10.45.0.0/24"}]))
+    node = world.node("n1", wait_seconds=0)
+    outcome = node.add(pod(), config(ipRanges=[{"range": "10.45.0.0/24"}]))
     assert outcome.result["code"] == 101
     assert (world.allocations(name), world.reservations()) == ({}, {})
 

@@ -96,7 +96,7 @@ def test_dual_stack_is_one_address_of_each_family_in_every_version(
 def test_a_full_later_range_gives_the_earlier_ones_back(world: World) -> None:
     """Case T19: the whole ADD fails, nothing is kept."""
     pools = dealt(world, slices=(*SLICES[:2], "fd10::40/128"))
-    node, asked, first = world.node("n1"), ranged(*RANGES), pod()
+    node, asked, first = world.node("n1", wait_seconds=0), ranged(*RANGES), pod()
     assert addresses(node.add(first, asked).result)[2] == "fd10::40/112"
     outcome = node.add(pod(), asked)
     assert outcome.result["code"] == 101
@@ -107,7 +107,7 @@ def test_a_full_later_range_gives_the_earlier_ones_back(world: World) -> None:
 
 def test_what_an_earlier_add_was_answered_with_is_not_given_back(world: World) -> None:
     pools = dealt(world, slices=(*SLICES[:2], "fd10::40/128"))
-    node, one = world.node("n1"), pod()
+    node, one = world.node("n1", wait_seconds=0), pod()
     assert node.add(one, ranged(*RANGES[:2])).code == 0
     assert node.add(pod(), ranged(*RANGES)).code == 0
     assert node.add(one, ranged(*RANGES)).result["code"] == 101
