@@ -30,7 +30,7 @@ from whereabouts_fast.resources import tables as table_encoding
 from whereabouts_fast.settings import ControllerSettings
 
 AGENT = "whereabouts-fast-controller"
-BURST = 300
+BURST = 1000
 
 
 def all_open(count: int) -> Callable[[list[dict[str, object]]], bool]:
@@ -49,8 +49,8 @@ def test_many_nodes_at_once_cost_two_requests_each(
     with running(cluster.kubeconfig, tmp_path) as controller, ThreadPoolExecutor(16) as threads:
         wait_open(api, {"blue-first-10.40.0.0-26"})
         mark = cluster.audit.mark()
-        list(threads.map(lambda n: create_node(api, f"n{n:03d}"), range(BURST)))
-        api.wait_for(POOLS, all_open(BURST + 1), seconds=60)
+        list(threads.map(lambda n: create_node(api, f"n{n:04d}"), range(BURST)))
+        api.wait_for(POOLS, all_open(BURST + 1), seconds=120)
         assert controller.stop() == 0
     counts = cluster.audit.counts(mark)
 
@@ -63,7 +63,7 @@ def test_many_nodes_at_once_cost_two_requests_each(
     assert of("patch", "ippools", 200) == BURST
     # Nodes that come while the controller is busy are one batch: one write, one live read.
     batches = of("update", "nodeslicepools", 200)
-    assert 1 <= batches <= BURST // 10
+    assert 1 <= batches <= 30
     assert of("get", "nodeslicepools", 200) == batches
     others = {
         key[1:]: n

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from whereabouts_fast.controller.bounded import each
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.tables import Tables
 from whereabouts_fast.controller.units import Unit
 from whereabouts_fast.controller.world import World
-from whereabouts_fast.ipam import address
+from whereabouts_fast.ipam.space import Interval
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.resource import NODESLICEPOOLS
 from whereabouts_fast.observability import logs
@@ -45,9 +47,7 @@ class Orphans:
 
         Only whoever deletes a table by hand, with all NADs of its network gone, leaves such pools.
         """
-        strays = [
-            p for p in self._world.pools_of(space) if p.exact and p.node and not _covered(p, units)
-        ]
+        strays = self._world.latest_pools.strays(space, partial(_ranges, units))
         due = [pool for pool in strays if not pool.closed or not pool.used]
         if not due:
             return
@@ -79,17 +79,9 @@ class Orphans:
             raise failures[0]
 
 
-def _covered(pool: PoolView, units: list[Unit]) -> bool:
-    last = pool.base + (1 << (address.width(pool.version) - pool.prefix)) - 1
-    return any(
-        unit.network == pool.network
-        and (
-            bool(unit.unreadable)
-            or (
-                unit.range.version == pool.version
-                and pool.base <= unit.range.end
-                and unit.range.base <= last
-            )
-        )
-        for unit in units
-    )
+def _ranges(units: list[Unit], network: str, version: int) -> list[Interval] | None:
+    """Return the ranges of a network; None when nobody can tell, because a table is unreadable."""
+    own = [unit for unit in units if unit.network == network]
+    if any(unit.unreadable for unit in own):
+        return None
+    return [(u.range.base, u.range.end) for u in own if u.range.version == version]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from whereabouts_fast.controller.bounded import each
 from whereabouts_fast.controller.conditions import overlaps
 from whereabouts_fast.controller.networks import Resolution
+from whereabouts_fast.controller.poolmap import PoolMap
 from whereabouts_fast.controller.pools import LivePools, Pools
 from whereabouts_fast.controller.reservations import Reservations
 from whereabouts_fast.controller.units import Unit
@@ -42,9 +43,7 @@ def networks_of(space: str, resolution: Resolution) -> tuple[Network, ...]:
     return (*sliced, *shared)
 
 
-def informed(
-    units: Iterable[Unit], networks: tuple[Network, ...], pools: Collection[PoolView]
-) -> list[Unit]:
+def informed(units: Iterable[Unit], networks: tuple[Network, ...], pools: PoolMap) -> list[Unit]:
     """Return the units, those that anything overlaps with the networks of the address space."""
     units = list(units)
     return [
@@ -65,13 +64,16 @@ def silent(units: Iterable[Unit]) -> list[Range]:
     ]
 
 
-def _faces(
-    unit: Unit, units: list[Unit], networks: tuple[Network, ...], pools: Collection[PoolView]
-) -> bool:
+def _faces(unit: Unit, units: list[Unit], networks: tuple[Network, ...], pools: PoolMap) -> bool:
     low, high, version = unit.range.base, unit.range.end, unit.range.version
+    strangers = [
+        pool
+        for pool in pools.strangers(unit.space, unit.network, version, (low, high))
+        if not (pool.node and pool.network == unit.network)
+    ]
     # Slices of the network that whereabouts made do not say so themselves.
     held = unit.table.held if unit.table is not None else ()
-    own = () if all(pool.exact for pool in pools) else {unit.pool_of(one) for one in held}
+    own = () if all(pool.exact for pool in strangers) else {unit.pool_of(one) for one in held}
     careless = unit.wanted is not None and not unit.wanted.network.overlap_check
 
     def meets(name: str, first: int, last: int, family: int, checked: bool = True) -> bool:
@@ -87,10 +89,8 @@ def _faces(
             for other in units
         )
         or any(
-            not (pool.node and pool.network == unit.network)
-            and pool.name not in own
-            and meets(pool.network, pool.base, pool.last, pool.version)
-            for pool in pools
+            pool.name not in own and meets(pool.network, pool.base, pool.last, pool.version)
+            for pool in strangers
         )
     )
 
@@ -148,10 +148,10 @@ class Overlaps:
 
     async def sweep(self, space: str, networks: Collection[Network]) -> None:
         """Look after pools that opened without us, work left undone, and marks without need."""
-        views = {pool.name: pool for pool in self._world.pools_of(space)}
-        if all(pool.node and not pool.overlapping for pool in views.values()):
+        if not self._world.latest_pools.apart(space):
             self._settled.pop(space, None)
             return
+        views = {pool.name: pool for pool in self._world.pools_of(space)}
         plan = overlap.plan(space, [_seen(pool) for pool in views.values()], networks)
         uids = {views[name].uid for name in plan.concerned}
         if plan.marks or not uids <= self._settled.get(space, frozenset()):

@@ -9,7 +9,7 @@ that was written, or the first one of an object that we created, or its end.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -52,9 +52,18 @@ class Write:
 
 
 class Recent(Generic[T]):
-    """The memory for one kind of object; `clock` is monotonic, in seconds."""
+    """The memory for one kind of object.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    `changed` is told the key of each object of which another state may be the latest since a write
+    or a read; `clock` is monotonic, in seconds.
+    """
+
+    def __init__(
+        self,
+        changed: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._changed = changed
         self._clock = clock
         self._memory: dict[str, _Memory[T]] = {}
         self._under_way: dict[str, list[Write]] = {}
@@ -75,16 +84,15 @@ class Recent(Generic[T]):
     def wrote(self, write: Write, value: T, *, created: bool = False) -> None:
         """Remember the outcome of a write, unless the informer has delivered it already."""
         if value.resource_version in write.versions or value.uid in write.ended:
-            self._memory.pop(write.key, None)
-            return
-        self._memory[write.key] = _Memory(value.uid, value.resource_version, value, created)
+            self._remember(write.key, None)
+        else:
+            memory = _Memory(value.uid, value.resource_version, value, created)
+            self._remember(write.key, memory)
 
     def deleted(self, write: Write, uid: str) -> None:
         """Remember that an object was deleted."""
-        if uid in write.ended:
-            self._memory.pop(write.key, None)
-            return
-        self._memory[write.key] = _Memory(uid, "", None, created=False)
+        gone = _Memory[T](uid, "", None, created=False)
+        self._remember(write.key, None if uid in write.ended else gone)
 
     def observe(self, old: T | None, new: T | None) -> bool:
         """Take note of what the informer delivers; True when it only tells what we wrote."""
@@ -137,16 +145,9 @@ class Recent(Generic[T]):
             return cached
         return memory.value
 
-    def merge(self, cached: Iterable[T]) -> list[T]:
-        """Return the cached objects and the remembered ones together, each key once."""
-        if not self._memory:
-            return list(cached)
-        known = {value.key: value for value in cached}
-        for key in self._memory:
-            value = self.latest(key, known.pop(key, None))
-            if value is not None:
-                known[key] = value
-        return list(known.values())
+    def keys(self) -> list[str]:
+        """Return the keys of which something is remembered."""
+        return list(self._memory)
 
     def doubtful(self, seconds: float) -> list[str]:
         """Return keys of which the informer delivered versions that are neither ours nor ordered.
@@ -166,15 +167,21 @@ class Recent(Generic[T]):
         memory = self._memory.get(read.key)
         if live is None:
             known = memory.uid if memory is not None else cached.uid if cached is not None else ""
-            if known and known not in read.ended:
-                self._memory[read.key] = _Memory(known, "", None, created=False)
-            else:
-                self._memory.pop(read.key, None)
+            gone = _Memory[T](known, "", None, created=False)
+            self._remember(read.key, gone if known and known not in read.ended else None)
         elif (
             live.resource_version in read.versions
             or live.uid in read.ended
             or (cached is not None and cached.resource_version == live.resource_version)
         ):
-            self._memory.pop(read.key, None)
+            self._remember(read.key, None)
         else:
-            self._memory[read.key] = _Memory(live.uid, live.resource_version, live, created=False)
+            seen = _Memory(live.uid, live.resource_version, live, created=False)
+            self._remember(read.key, seen)
+
+    def _remember(self, key: str, memory: _Memory[T] | None) -> None:
+        if memory is None:
+            self._memory.pop(key, None)
+        else:
+            self._memory[key] = memory
+        self._changed(key)

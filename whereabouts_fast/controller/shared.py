@@ -53,7 +53,7 @@ class SharedPools:
             name = naming.ip_pool(one.network.range.cidr, space)
             sliced[name] = sliced.get(name, frozenset()) | {one.network.name}
         wanted = {pool.name: pool for pool in resolution.pools.get(space, ())}
-        known = {p.name for p in self._world.pools_of(space) if p.exact and not p.node}
+        known = {pool.name for pool in self._world.latest_pools.shared(space)}
         return SharedNeeds(
             space,
             wanted,
@@ -121,8 +121,8 @@ class SharedPools:
         """Return the space's shared pools; those that whereabouts wrote are known by name."""
         found = {
             pool.name: pool
-            for pool in self._world.pools_of(needs.space)
-            if pool.exact and not pool.node and pool.name in needs.known
+            for pool in self._world.latest_pools.shared(needs.space)
+            if pool.name in needs.known
         }
         for name in needs.wanted.keys() - found.keys():
             pool = self._world.pool(name)

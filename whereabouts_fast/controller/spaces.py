@@ -9,7 +9,7 @@ from whereabouts_fast.controller import claims
 from whereabouts_fast.controller.networks import Resolution, TableSeen, resolve
 from whereabouts_fast.controller.orphans import Orphans
 from whereabouts_fast.controller.overlaps import OverlapError, Overlaps, informed, silent
-from whereabouts_fast.controller.report import Reporter, key
+from whereabouts_fast.controller.report import Reporter
 from whereabouts_fast.controller.settle import Settler
 from whereabouts_fast.controller.shared import SharedPools
 from whereabouts_fast.controller.units import Unit, Units
@@ -115,15 +115,16 @@ class Spaces:
         self._enqueue(table.space if bound is None else bound.space)
 
     def _known(self) -> set[str]:
-        return set(self._resolution.spaces) | {t.space for t in self._world.all_tables()}
+        return set(self._resolution.spaces) | self._world.latest_tables.spaces()
 
     # The work.
 
     def begin(self) -> None:
         """Find the networks and look at every space that has anything."""
         self._resolve()
-        pools = {pool.space for pool in self._world.pools.values()}
-        for space in self._known() | set(self._resolution.pools) | pools:
+        for space in (
+            self._known() | set(self._resolution.pools) | self._world.latest_pools.spaces()
+        ):
             self._enqueue(space)
 
     def _resolve(self) -> None:
@@ -149,27 +150,24 @@ class Spaces:
         self._report.problems(self._resolution.problems, alive, tables | wanted)
 
     def _tables_seen(self) -> list[TableSeen]:
-        homes: dict[str, set[str]] = {}
-        for pool in self._world.pools.values():
-            if pool.exact:
-                homes.setdefault(pool.network, set()).add(pool.space)
+        homes = self._world.latest_pools.homes()
         return [_seen(table, homes.get(table.network, set())) for table in self._world.all_tables()]
 
-    def _taken(self, space: str, units: list[Unit]) -> set[object]:
-        tables = [unit.refreshed(self._world).table for unit in units]
-        entries = {key(held) for table in tables if table is not None for held in table.held}
-        return entries | {pool.name for pool in self._world.pools_of(space)}
+    def _departures(self, space: str, units: list[Unit]) -> int:
+        tables = self._world.latest_tables
+        entries = sum(tables.departures(unit.table_name) for unit in units)
+        return entries + self._world.latest_pools.departures(space)
 
     async def _settle(self, space: str) -> Done | RetryAfter:
         await self._orphans.correct_doubts(_DOUBT_SECONDS)
         if not space:
-            self._report.unreadable(self._world.unreadable_pools())
+            self._report.unreadable(self._world.latest_pools.unreadable())
         # Both from the same moment: networks in slice mode know of the pools that open after them.
         needs = self._shared.needs(space, self._resolution)
         units = informed(
-            self._units.of(space, self._resolution), needs.networks, self._world.pools_of(space)
+            self._units.of(space, self._resolution), needs.networks, self._world.latest_pools
         )
-        before = self._taken(space, units)
+        before = self._departures(space, units)
         pauses: list[float] = []
         failure: Exception | None = None
         for unit in units:
@@ -193,7 +191,7 @@ class Spaces:
         except (ApiError, OverlapError) as error:
             failure = failure or error
         await self._orphans.retire(space, units)
-        if before - self._taken(space, units):
+        if self._departures(space, units) != before:
             # What one network left, another may have waited for; nobody else will say so.
             self._enqueue(space)
         if failure is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from whereabouts_fast.controller.poolmap import PoolMap
 from whereabouts_fast.controller.recent import Recent
+from whereabouts_fast.controller.tablemap import TableMap
 from whereabouts_fast.ipam.holdings import NodeSeen
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.hooks import WatchHook
@@ -18,10 +20,6 @@ from whereabouts_fast.resources.pools import PoolView, decode_pool
 from whereabouts_fast.resources.tables import TableView, decode_table
 
 T = TypeVar("T")
-
-_SPACE = "space"
-# The index value of pools of which only the name is known; no address space is called so.
-_ANY = "*"
 
 
 @dataclass(slots=True)
@@ -43,8 +41,8 @@ class World:
     attachments: Informer[AttachmentView]
     tables: Informer[TableView]
     pools: Informer[PoolView]
-    recent_tables: Recent[TableView] = field(default_factory=Recent)
-    recent_pools: Recent[PoolView] = field(default_factory=Recent)
+    latest_tables: TableMap
+    latest_pools: PoolMap
     # Pools that stand in the way of others of their name -> the address spaces that wait for them.
     blocking: dict[str, set[str]] = field(default_factory=dict)
     changes: Changes = field(default_factory=Changes)
@@ -53,21 +51,18 @@ class World:
     @classmethod
     def watching(cls, client: Client, namespace: str, hook: WatchHook | None = None) -> World:
         """Build the informers; none runs yet."""
+        tables = Informer(
+            client, NODESLICEPOOLS, decode=decode_table, namespace=namespace, hook=hook
+        )
+        pools = Informer(client, IPPOOLS, decode=decode_pool, namespace=namespace, hook=hook)
         world = cls(
             namespace=namespace,
             nodes=Informer(client, NODES, decode=decode_node, metadata_only=True, hook=hook),
             attachments=Informer(client, NADS, decode=decode_attachment, hook=hook),
-            tables=Informer(
-                client, NODESLICEPOOLS, decode=decode_table, namespace=namespace, hook=hook
-            ),
-            pools=Informer(
-                client,
-                IPPOOLS,
-                decode=decode_pool,
-                namespace=namespace,
-                indexes={_SPACE: _space_of},
-                hook=hook,
-            ),
+            tables=tables,
+            pools=pools,
+            latest_tables=TableMap(tables.get),
+            latest_pools=PoolMap(pools.get),
         )
         world.nodes.add_handler(world._node_changed)
         world.attachments.add_handler(world._attachment_changed)
@@ -90,8 +85,8 @@ class World:
         Another may have led since; the caches have its writes by now or will get them, and
         whatever is planned from older data fails its conditions.
         """
-        self.recent_tables = Recent()
-        self.recent_pools = Recent()
+        self.latest_tables.begin_term()
+        self.latest_pools.begin_term()
         self.blocking = {}
         self.changes = changes
 
@@ -105,30 +100,31 @@ class World:
             self._nodes_seen = tuple(node.seen() for node in self.nodes.values())
         return self._nodes_seen
 
+    @property
+    def recent_tables(self) -> Recent[TableView]:
+        """The memory of writes to tables in this term."""
+        return self.latest_tables.recent
+
+    @property
+    def recent_pools(self) -> Recent[PoolView]:
+        """The memory of writes to pools in this term."""
+        return self.latest_pools.recent
+
     def all_tables(self) -> list[TableView]:
         """Return all slice tables, as last written or seen."""
-        return self.recent_tables.merge(self.tables.values())
+        return self.latest_tables.values()
 
     def table(self, name: str) -> TableView | None:
         """Return one slice table, as last written or seen."""
-        key = f"{self.namespace}/{name}"
-        return self.recent_tables.latest(key, self.tables.get(key))
+        return self.latest_tables.get(f"{self.namespace}/{name}")
 
     def pools_of(self, space: str) -> list[PoolView]:
         """Return the readable pools that may be of one address space, as last written or seen."""
-        known = self.pools.by_index(_SPACE, space)
-        doubtful = [p for p in self.pools.by_index(_SPACE, _ANY) if p.space != space]
-        merged = self.recent_pools.merge([*known, *doubtful])
-        return [pool for pool in merged if pool.may_be_in(space) and not pool.problem]
-
-    def unreadable_pools(self) -> list[PoolView]:
-        """Return the pools that could not be read; those are in the unnamed space."""
-        return [pool for pool in self.pools.by_index(_SPACE, "") if pool.problem]
+        return self.latest_pools.of(space)
 
     def pool(self, name: str) -> PoolView | None:
         """Return one pool, as last written or seen."""
-        key = f"{self.namespace}/{name}"
-        return self.recent_pools.latest(key, self.pools.get(key))
+        return self.latest_pools.get(f"{self.namespace}/{name}")
 
     # Handlers: they pass on only what can change a plan.
 
@@ -147,7 +143,7 @@ class World:
             self.changes.networks()
 
     def _table_changed(self, old: TableView | None, new: TableView | None) -> None:
-        if self.recent_tables.observe(old, new):
+        if self.latest_tables.observe(old, new):
             return
         for table in _present(old, new):
             self.changes.table(table)
@@ -155,15 +151,11 @@ class World:
             self.changes.networks()
 
     def _pool_changed(self, old: PoolView | None, new: PoolView | None) -> None:
-        if self.recent_pools.observe(old, new):
+        if self.latest_pools.observe(old, new):
             return
         if old is None or new is None or _relevant(old) != _relevant(new):
             for pool in _present(old, new):
                 self.changes.pool(pool)
-
-
-def _space_of(pool: PoolView) -> Iterable[str]:
-    return (pool.space, _ANY) if pool.stem else (pool.space,)
 
 
 def _relevant(pool: PoolView) -> tuple[object, ...]:

@@ -1,13 +1,13 @@
 """The objects an informer knows, by key and by index, and who is told when one changes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from whereabouts_fast.kube.client import Object
+from whereabouts_fast.kube.indexed import Index, Indexed
 
 T = TypeVar("T")
 Handler = Callable[[T | None, T | None], None]
-Index = Callable[[T], Iterable[str]]
 
 
 def object_key(item: Object) -> str:
@@ -35,15 +35,12 @@ class Cache(Generic[T]):
         resized: Callable[[int], None],
     ) -> None:
         self._decode = decode
-        self._indexes = dict(indexes)
         self._undecodable = undecodable
         self._committed = committed
         self._resized = resized
-        self._values: dict[str, T] = {}
+        self._values = Indexed(indexes)
         # Opaque: compared for equality only.
         self._versions: dict[str, str] = {}
-        # index name -> index value -> keys (a dict without values keeps their order)
-        self._found: dict[str, dict[str, dict[str, None]]] = {name: {} for name in indexes}
         self._handlers: list[Handler[T]] = []
         self._list: dict[str, tuple[str, T]] = {}
 
@@ -56,15 +53,15 @@ class Cache(Generic[T]):
 
     def keys(self) -> list[str]:
         """All keys."""
-        return list(self._values)
+        return self._values.keys()
 
     def values(self) -> list[T]:
         """All objects."""
-        return list(self._values.values())
+        return self._values.values()
 
-    def by_index(self, index: str, value: str) -> list[T]:
+    def by_index(self, index: str, value: Hashable) -> list[T]:
         """The objects for which `index` named `value`."""
-        return [self._values[key] for key in self._found[index].get(value, ())]
+        return self._values.by_index(index, value)
 
     def add_handler(self, handler: Handler[T]) -> None:
         """Call `handler(old, new)` at each change; at once for each object there is."""
@@ -93,7 +90,8 @@ class Cache(Generic[T]):
     def commit(self) -> None:
         """Make the collected list what is known; objects missing in it were deleted unseen."""
         listed, self._list = self._list, {}
-        for key in [key for key in self._values if key not in listed]:
+        known = self._values.keys()
+        for key in (key for key in known if key not in listed):
             self._remove(key)
         for key, (version, value) in listed.items():
             if self._values.get(key) is not value:
@@ -113,7 +111,7 @@ class Cache(Generic[T]):
     def deleted(self, item: Object) -> None:
         """Forget an object."""
         key = object_key(item)
-        if key in self._values:
+        if self._values.get(key) is not None:
             self._remove(key)
 
     def _try(self, key: str, item: Object) -> T | None:
@@ -124,35 +122,15 @@ class Cache(Generic[T]):
             return None
 
     def _put(self, key: str, version: str, value: T) -> None:
-        old = self._values.get(key)
-        self._values[key] = value
         self._versions[key] = version
-        self._reindex(key, old, value)
-        if old is None:
-            self._resized(len(self._values))
-        for handler in self._handlers:
-            handler(old, value)
+        self._tell(self._values.put(key, value), value)
 
     def _remove(self, key: str) -> None:
-        old = self._values.pop(key)
         del self._versions[key]
-        self._reindex(key, old, None)
-        self._resized(len(self._values))
-        for handler in self._handlers:
-            handler(old, None)
+        self._tell(self._values.put(key, None), None)
 
-    def _reindex(self, key: str, old: T | None, new: T | None) -> None:
-        for name, index in self._indexes.items():
-            before = () if old is None else tuple(index(old))
-            after = () if new is None else tuple(index(new))
-            if before == after:
-                continue
-            found = self._found[name]
-            for value in before:
-                # An index may name a value twice; the second time the key is gone already.
-                keys = found.get(value, {})
-                keys.pop(key, None)
-                if not keys:
-                    found.pop(value, None)
-            for value in after:
-                found.setdefault(value, {})[key] = None
+    def _tell(self, old: T | None, new: T | None) -> None:
+        if old is None or new is None:
+            self._resized(len(self._values))
+        for handler in self._handlers:
+            handler(old, new)

@@ -2,12 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, NoReturn, TypeVar
 
-from whereabouts_fast.kube.cache import Cache, Handler, Index
+from whereabouts_fast.kube.cache import Cache, Handler
 from whereabouts_fast.kube.client import Client, Object
 from whereabouts_fast.kube.hooks import WatchHook
+from whereabouts_fast.kube.indexed import Index
 from whereabouts_fast.kube.reflector import SILENCE, Reflector
 from whereabouts_fast.kube.resource import Resource
 
@@ -87,7 +88,7 @@ class Informer(Generic[T]):
         """All objects."""
         return self._cache.values()
 
-    def by_index(self, index: str, value: str) -> list[T]:
+    def by_index(self, index: str, value: Hashable) -> list[T]:
         """The objects for which the function `indexes[index]` named `value`."""
         return self._cache.by_index(index, value)
 

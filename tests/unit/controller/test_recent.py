@@ -40,7 +40,6 @@ def test_a_written_object_is_seen_before_the_informer_has_it() -> None:
     recent: Recent[Thing] = Recent()
     written(recent, A2)
     assert recent.latest("a", A1) == A2
-    assert recent.merge([A1]) == [A2]
     assert recent.observe(A1, A2) is True
     assert recent.latest("a", A3) == A3
 
@@ -68,7 +67,6 @@ def test_a_deleted_object_stays_deleted_while_old_events_arrive() -> None:
     deleted(recent, A2)
     assert recent.observe(A1, A2) is True
     assert recent.latest("a", A2) is None
-    assert recent.merge([A2]) == []
     assert recent.observe(A2, None) is True
     assert recent.latest("a", None) is None
 
@@ -78,7 +76,6 @@ def test_a_successor_of_a_deleted_object_is_seen() -> None:
     deleted(recent, A2)
     assert recent.latest("a", NEXT) == NEXT
     assert recent.observe(A2, NEXT) is False
-    assert recent.merge([NEXT]) == [NEXT]
 
 
 def test_a_deletion_that_comes_before_its_answer_is_not_remembered() -> None:

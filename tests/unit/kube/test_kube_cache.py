@@ -118,7 +118,7 @@ def test_indexes_follow_changes_and_keep_nothing_empty() -> None:
     assert names(cache.by_index("colour", "blue")) == ["a"]
     cache.deleted(item("b", "4"))
     assert cache.by_index("colour", "red") == []
-    assert cache._found["colour"] == {"blue": {"a": None}}
+    assert cache._values.named("colour") == ["blue"]
 
 
 def test_an_index_may_name_a_value_twice() -> None:
