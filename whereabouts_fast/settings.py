@@ -131,6 +131,13 @@ class ControllerSettings(BaseModel):
         reason="Time between two looks at permissions and definitions while all is right.",
         example="60",
     )
+    node_addresses: bool = setting(
+        False,
+        unit="yes or no",
+        reason="Whether /metrics counts the addresses of each node, four series for each network"
+        " and node.",
+        example="true",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         "info",
         unit="level",

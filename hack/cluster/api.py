@@ -170,12 +170,12 @@ class Api:
         deadline = time.monotonic() + seconds
         objects: dict[tuple[str, str], JsonObject] = {}
         while True:
-            answer = self.get(_with_query(path, parameters))
-            objects = {_key(item): item for item in answer["items"]}
-            if condition(list(objects.values())):
-                return list(objects.values())
-            version = answer["metadata"]["resourceVersion"]
             try:
+                answer = self.get(_with_query(path, parameters))
+                objects = {_key(item): item for item in answer["items"]}
+                if condition(list(objects.values())):
+                    return list(objects.values())
+                version = answer["metadata"]["resourceVersion"]
                 for event in self.watch(
                     path,
                     seconds=max(0.0, deadline - time.monotonic()),
@@ -189,7 +189,8 @@ class Api:
                     if condition(list(objects.values())):
                         return list(objects.values())
             except ApiError as failure:
-                if failure.status != 410:
+                # A definition that was just changed is answered 429 for a moment.
+                if failure.status not in (410, 429) or time.monotonic() > deadline:
                     raise
             except TimeoutError:
                 shown = json.dumps(list(objects.values()))

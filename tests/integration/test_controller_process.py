@@ -86,37 +86,6 @@ def test_a_restart_takes_its_own_lease_back_at_once(
         controller.wait(lambda: controller.entries("Began to lead"), "it leads again", limit=10)
 
 
-def test_endpoints_and_metrics(cluster: Cluster, api: Api, tmp_path: Path) -> None:
-    create_node(api, "n1")
-    create_node(api, "n2")
-    create_nad(api, range="10.40.0.0/26", exclude=["10.40.0.1-10.40.0.3"])
-    with running(cluster.kubeconfig, tmp_path) as controller:
-        wait_open(api, {"blue-n1-10.40.0.0-26"})
-        pool = f"{POOLS}/blue-n1-10.40.0.0-26"
-        entry = {"id": "c", "podref": "tenant/p"}
-        api.patch(pool, [{"op": "add", "path": "/spec/allocations/5", "value": entry}])
-        wanted = 'whereabouts_fast_addresses{network="blue",state="allocated"} 1.0'
-        controller.wait(lambda: wanted in fetch(controller, "/metrics")[1], "the pool is counted")
-        assert fetch(controller, "/healthz") == (200, "ok\n")
-        assert fetch(controller, "/readyz") == (200, "ok\n")
-        lines = fetch(controller, "/metrics")[1].splitlines()
-    for line in (
-        'whereabouts_fast_slices{network="blue",state="active"} 1.0',
-        'whereabouts_fast_slices{network="blue",state="free"} 0.0',
-        'whereabouts_fast_nodes_waiting{network="blue"} 1.0',
-        'whereabouts_fast_addresses{network="blue",state="free"} 58.0',
-        'whereabouts_fast_addresses{network="blue",state="reserved"} 2.0',
-        'whereabouts_fast_addresses{network="blue",state="excluded"} 3.0',
-        'whereabouts_fast_slice_assignments_total{network="blue",reason="dealt"} 1.0',
-        'whereabouts_fast_slice_reclaims_total{network="blue",reason="node_gone"} 0.0',
-        'leader_election_master_status{name="whereabouts-fast-controller"} 1.0',
-        'whereabouts_fast_cache_synced{resource="ippools"} 1.0',
-        'whereabouts_fast_cache_objects{resource="nodes"} 2.0',
-        'whereabouts_fast_writes_total{kind="NodeSlicePool",result="ok"} 1.0',
-    ):
-        assert line in lines
-
-
 def test_missing_and_outdated_definitions_are_told_and_waited_for(
     own_cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import socket
 from importlib.metadata import version
 
 from whereabouts_fast.controller.census import Census
+from whereabouts_fast.controller.reasons import Reason
 from whereabouts_fast.controller.selfcheck import SelfCheck
 from whereabouts_fast.controller.term import QUEUE, Term
 from whereabouts_fast.controller.watching import WatchReport
@@ -66,6 +67,7 @@ async def serve(settings: ControllerSettings, stopping: asyncio.Event) -> None:
     metrics = Metrics(os.environ.get("WHEREABOUTS_REVISION", ""))
     metrics.queue.known(QUEUE)
     metrics.leading(LEASE, False)
+    metrics.may_drop(Reason)
     agent = f"{COMPONENT}/{version('whereabouts-fast')}"
     async with Client.connect(settings.kubeconfig or None, agent, hook=metrics.requested) as client:
         await _Controller(settings, client, metrics, stopping).run()
@@ -91,8 +93,10 @@ class _Controller:
         self._check = SelfCheck(client, self._namespace, LEASE, settings.self_check_period)
         self._in_term = False
         self._world = World.watching(client, self._namespace, WatchReport(metrics))
-        self._census = Census(self._world, metrics)
+        self._census = Census(self._world, metrics, nodes=settings.node_addresses)
         metrics.census(self._census)
+        for informer in self._world.informers:
+            metrics.watching(informer.resource.plural)
         self._recorder = Recorder(
             client, COMPONENT, instance=self._identity, hook=metrics.event_dropped
         )

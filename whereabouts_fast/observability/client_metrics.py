@@ -5,11 +5,14 @@ The Kubernetes layer declares what it reports as protocols; the methods here fit
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from whereabouts_fast.observability.queue_metrics import QueueMetrics
 
 PREFIX = "whereabouts_fast_"
+RESTART_REASONS = ("closed", "short", "silent", "expired", "unsupported", "refused", "broken")
 REQUEST_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
 
 
@@ -33,7 +36,9 @@ class ClientMetrics:
         )
         self._restarts = Counter(
             PREFIX + "watch_restarts",
-            "Watches started again, by why the one before ended.",
+            "Lists and watches started again; `reason`, why the one before ended: "
+            + ", ".join(RESTART_REASONS)
+            + ".",
             ["resource", "reason"],
             registry=registry,
         )
@@ -80,8 +85,12 @@ class ClientMetrics:
         self._objects.labels(resource).set(objects)
 
     def watching(self, resource: str) -> None:
-        """Show a cache as not yet filled."""
+        """Start the series of a resource: an empty cache, not yet filled."""
         self._synced.labels(resource).set(0)
+        self._objects.labels(resource).set(0)
+        self._undecodable.labels(resource)
+        for reason in RESTART_REASONS:
+            self._restarts.labels(resource, reason)
 
     def synced(self, resource: str) -> None:
         """Show a cache as filled."""
@@ -90,6 +99,11 @@ class ClientMetrics:
     def undecodable(self, resource: str) -> None:
         """Count an object that could not be read."""
         self._undecodable.labels(resource).inc()
+
+    def may_drop(self, reasons: Iterable[str]) -> None:
+        """Start the series of all reasons of events."""
+        for reason in reasons:
+            self._dropped.labels(str(reason))
 
     def event_dropped(self, reason: str) -> None:
         """Count an event that was not written."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 
 import prometheus_client
@@ -27,14 +27,20 @@ WRITE_KINDS = ("IPPool", "NodeSlicePool", "OverlappingRangeIPReservation")
 WRITE_RESULTS = ("ok", "conflict", "error")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkFigures:
-    """What one network's gauges show; `addresses` sum to the size of the range."""
+    """What one network's gauges show.
+
+    `network` is the name of its NodeSlicePool, or of the pool that all nodes share, which has
+    neither `slices` nor `waiting`. `addresses` sum to the size of the range. `nodes`: the same by
+    node, each summing to the size of its slices.
+    """
 
     network: str
-    slices: Mapping[str, float]
     addresses: Mapping[str, float]
-    waiting: float
+    slices: Mapping[str, float] | None = None
+    waiting: float | None = None
+    nodes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 class Metrics(ClientMetrics):
@@ -126,17 +132,22 @@ class _Census(Collector):
         return iter(_families())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        slices, addresses, waiting = _families()
+        families = slices, addresses, nodes, waiting = _families()
         for figures in self.count():
-            for state in SLICE_STATES:
-                slices.add_metric([figures.network, state], figures.slices.get(state, 0))
+            name = figures.network
             for state in ADDRESS_STATES:
-                addresses.add_metric([figures.network, state], figures.addresses.get(state, 0))
-            waiting.add_metric([figures.network], figures.waiting)
-        return iter((slices, addresses, waiting))
+                addresses.add_metric([name, state], figures.addresses.get(state, 0))
+                for node, counts in figures.nodes.items():
+                    nodes.add_metric([name, node, state], counts.get(state, 0))
+            if figures.slices is not None:
+                for state in SLICE_STATES:
+                    slices.add_metric([name, state], figures.slices.get(state, 0))
+            if figures.waiting is not None:
+                waiting.add_metric([name], figures.waiting)
+        return iter(families)
 
 
-def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+def _families() -> tuple[GaugeMetricFamily, ...]:
     return (
         GaugeMetricFamily(
             PREFIX + "slices",
@@ -147,8 +158,14 @@ def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily
             PREFIX + "addresses",
             "Addresses; `state`: "
             + ", ".join(ADDRESS_STATES)
-            + "; they sum to the size of the range.",
+            + "; they sum to the size of the range. `network` is the name of the NodeSlicePool or,"
+            " in classic mode, of the IPPool.",
             labels=["network", "state"],
+        ),
+        GaugeMetricFamily(
+            PREFIX + "node_addresses",
+            "The same for the slices of each node; only with --node-addresses.",
+            labels=["network", "node", "state"],
         ),
         GaugeMetricFamily(PREFIX + "nodes_waiting", "Nodes without a slice.", labels=["network"]),
     )
