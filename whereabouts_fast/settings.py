@@ -138,6 +138,27 @@ class ControllerSettings(BaseModel):
         " and node.",
         example="true",
     )
+    leak_grace: float = setting(
+        15.0,
+        unit="seconds",
+        reason="How long a pod must be gone before its addresses are released, while its node is"
+        " ready: usually the runtime's own DEL comes first.",
+        example="15",
+    )
+    leak_grace_lost: float = setting(
+        300.0,
+        unit="seconds",
+        reason="The same while the pod's node is gone, not ready or unknown, since its containers"
+        " may still run; not less than leak-grace.",
+        example="300",
+    )
+    leak_sweep_period: float = setting(
+        600.0,
+        unit="seconds",
+        reason="Time between two looks at all addresses and reservations; events find leaks at"
+        " once, this finds what no event told.",
+        example="600",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         "info",
         unit="level",
@@ -158,7 +179,14 @@ class ControllerSettings(BaseModel):
         return value
 
     @field_validator(
-        "lease_duration", "renew_deadline", "retry_period", "shutdown_grace", "self_check_period"
+        "lease_duration",
+        "renew_deadline",
+        "retry_period",
+        "shutdown_grace",
+        "self_check_period",
+        "leak_grace",
+        "leak_grace_lost",
+        "leak_sweep_period",
     )
     @classmethod
     def _is_a_time_span(cls, value: float) -> float:
@@ -180,6 +208,12 @@ class ControllerSettings(BaseModel):
             raise ValueError("lease-duration must be longer than renew-deadline")
         if self.renew_deadline <= self.retry_period * LEASE_JITTER:
             raise ValueError(f"renew-deadline must be longer than {LEASE_JITTER} x retry-period")
+        return self
+
+    @model_validator(mode="after")
+    def _graces_fit(self) -> Self:
+        if self.leak_grace_lost < self.leak_grace:
+            raise ValueError("leak-grace-lost must not be shorter than leak-grace")
         return self
 
     @property

@@ -20,6 +20,7 @@ from tests.integration.controller_process import (
 )
 from whereabouts_fast.controller.census import Census
 from whereabouts_fast.controller.term import Term
+from whereabouts_fast.controller.usage import Usage
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import address
 from whereabouts_fast.kube.client import Client
@@ -39,13 +40,15 @@ async def leading(cluster: Cluster, stopping: asyncio.Event) -> AsyncIterator[No
     ):
         metrics = Metrics()
         world = World.watching(client, "ipam-system")
-        watches = [group.create_task(informer.run()) for informer in world.informers]
+        usage = Usage.watching(client, world)
+        informers = (*world.informers, *usage.informers)
+        watches = [group.create_task(informer.run()) for informer in informers]
         for informer in world.informers:
             await informer.synced()
         recorder = Recorder(client, "rival")
         census = Census(world, metrics)
-        settings = ControllerSettings()
-        term = Term(client, world, recorder, metrics, census, settings, stopping)
+        settings = ControllerSettings(leak_grace=300)
+        term = Term(client, world, usage, recorder, metrics, census, settings, stopping)
         running = group.create_task(term.run())
         yield
         stopping.set()

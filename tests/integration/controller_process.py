@@ -36,6 +36,8 @@ class Controller:
                     *(sys.executable, "-m", "whereabouts_fast.cli.main", "controller"),
                     *("--kubeconfig", str(kubeconfig), "--namespace", SYSTEM_NAMESPACE),
                     *("--listen", "127.0.0.1:0", "--log-format", "json"),
+                    # In most tests pods are names and nothing more: to the controller, leaks.
+                    *("--leak-grace", "300"),
                     *flags,
                 ],
                 stdout=log,

@@ -59,6 +59,10 @@ class SliceEvents:
         """Tell that slices of former holders are free again; `slices` maps CIDR to node."""
         self._gather(about, Reason.RECLAIMED, slices)
 
+    def released(self, about: Reference, addresses: Mapping[str, str]) -> None:
+        """Tell that leaked addresses were released; `addresses` maps each to whose it was."""
+        self._gather(about, Reason.RELEASED, addresses)
+
     def exhausted(self, about: Reference, table: str, message: str) -> None:
         """Warn that nodes wait for slices of a table; the latest message counts."""
         key = (table, Reason.EXHAUSTED)
@@ -102,15 +106,21 @@ class SliceEvents:
         if reason is Reason.EXHAUSTED:
             self._tell(pending.about, reason, pending.message)
         else:
-            word = "Assigned" if reason is Reason.ASSIGNED else "Reclaimed"
-            self._tell(pending.about, reason, _sentence(word, pending.slices))
+            self._tell(pending.about, reason, _sentence(*_WORDS[reason], pending.slices))
 
 
-def _sentence(word: str, slices: Mapping[str, str]) -> str:
-    preposition = "to" if word == "Assigned" else "of"
-    parts = [f"{cidr} {preposition} {node}" for cidr, node in list(slices.items())[:_SHOWN]]
-    more = len(slices) - len(parts)
-    count = "slice" if len(slices) == 1 else f"{len(slices)} slices:"
+# What was done, to what in singular and plural, and the word before whose it is.
+_WORDS = {
+    Reason.ASSIGNED: ("Assigned", "slice", "slices", "to"),
+    Reason.RECLAIMED: ("Reclaimed", "slice", "slices", "of"),
+    Reason.RELEASED: ("Released", "address", "addresses", "of"),
+}
+
+
+def _sentence(word: str, one: str, many: str, preposition: str, things: Mapping[str, str]) -> str:
+    parts = [f"{thing} {preposition} {whose}" for thing, whose in list(things.items())[:_SHOWN]]
+    more = len(things) - len(parts)
+    count = one if len(things) == 1 else f"{len(things)} {many}:"
     return f"{word} {count} {', '.join(parts)}" + (f" and {more} more" if more else "")
 
 

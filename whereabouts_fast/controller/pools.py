@@ -14,6 +14,7 @@ from whereabouts_fast.controller.world import World
 from whereabouts_fast.controller.writes import Body, Writes, Written
 from whereabouts_fast.ipam import naming
 from whereabouts_fast.ipam.holdings import Create, Held
+from whereabouts_fast.ipam.leaks import Allocation
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import AlreadyExists, ApiError
 from whereabouts_fast.kube.resource import IPPOOLS
@@ -96,6 +97,10 @@ class Pools:
             await self._create(body)
         except AlreadyExists:
             await self.look(wanted.name)
+
+    async def release(self, pool: PoolView, entry: Allocation) -> bool:
+        """Free an address if exactly this entry still holds it; whether that was done."""
+        return await self._patch(pool, encoding.release_patch(pool, entry))
 
     async def adopt(self, pool: PoolView, network: str) -> bool:
         """Record that a NAD asks for a shared pool; whether that was done."""

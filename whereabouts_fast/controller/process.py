@@ -9,10 +9,12 @@ import signal
 import socket
 from importlib.metadata import version
 
+from whereabouts_fast.controller import collector
 from whereabouts_fast.controller.census import Census
 from whereabouts_fast.controller.reasons import Reason
 from whereabouts_fast.controller.selfcheck import SelfCheck
 from whereabouts_fast.controller.term import QUEUE, Term
+from whereabouts_fast.controller.usage import Usage
 from whereabouts_fast.controller.watching import WatchReport
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.kube.client import Client
@@ -66,6 +68,7 @@ async def serve(settings: ControllerSettings, stopping: asyncio.Event) -> None:
     """Run the controller until `stopping` is set; logging and signals are the caller's."""
     metrics = Metrics(os.environ.get("WHEREABOUTS_REVISION", ""))
     metrics.queue.known(QUEUE)
+    metrics.queue.known(collector.QUEUE)
     metrics.leading(LEASE, False)
     metrics.may_drop(Reason)
     agent = f"{COMPONENT}/{version('whereabouts-fast')}"
@@ -93,9 +96,10 @@ class _Controller:
         self._check = SelfCheck(client, self._namespace, LEASE, settings.self_check_period)
         self._in_term = False
         self._world = World.watching(client, self._namespace, WatchReport(metrics))
+        self._usage = Usage.watching(client, self._world, WatchReport(metrics))
         self._census = Census(self._world, metrics, nodes=settings.node_addresses)
         metrics.census(self._census)
-        for informer in self._world.informers:
+        for informer in (*self._world.informers, *self._usage.informers):
             metrics.watching(informer.resource.plural)
         self._recorder = Recorder(
             client, COMPONENT, instance=self._identity, hook=metrics.event_dropped
@@ -139,15 +143,19 @@ class _Controller:
         """Keep the caches, once nothing speaks against it."""
         await self._check.passed()
         async with asyncio.TaskGroup() as group:
-            for informer in self._world.informers:
+            for informer in (*self._world.informers, *self._usage.informers):
                 group.create_task(informer.run(), name=informer.resource.plural)
 
     def _caches(self) -> str:
-        missing = [i.resource.plural for i in self._world.informers if not i.has_synced]
+        informers = (*self._world.informers, *self._usage.informers)
+        missing = [i.resource.plural for i in informers if not i.has_synced]
         return f"not filled yet: {', '.join(missing)}" if missing else ""
 
     async def _lead(self) -> None:
-        """Once all caches are filled, lead whenever the lease is ours."""
+        """Once the caches for slices are filled, lead whenever the lease is ours.
+
+        Those for leaks may be much larger; nobody who wants an address waits for them.
+        """
         await self._check.passed()
         for informer in self._world.informers:
             await informer.synced()
@@ -155,6 +163,7 @@ class _Controller:
         term = Term(
             self._client,
             self._world,
+            self._usage,
             self._recorder,
             self._metrics,
             self._census,

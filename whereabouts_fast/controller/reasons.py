@@ -55,6 +55,12 @@ class Reason(StrEnum):
     )
     ASSIGNED = ("NodeSliceAssigned", NORMAL, "NodeSlicePool", "nodes got slices")
     RECLAIMED = ("NodeSliceReclaimed", NORMAL, "NodeSlicePool", "slices are free again")
+    RELEASED = (
+        "LeakedAddressReleased",
+        NORMAL,
+        "IPPool",
+        "addresses were released whose pods are gone; names them, the pods and why",
+    )
     UNREADABLE = (
         "UnreadablePool",
         WARNING,

@@ -52,6 +52,20 @@ class Reservations:
             raise
         self._written("OverlappingRangeIPReservation", "ok")
 
+    async def remove(self, view: ReservationView) -> bool:
+        """Delete a reservation if it is still the same object; whether it was. Raises ApiError."""
+        kind = RESERVATIONS.kind
+        try:
+            await self._client.delete(RESERVATIONS, self._namespace, view.name, uid=view.uid)
+        except (NotFound, Conflict):
+            self._written(kind, "conflict")
+            return False
+        except ApiError:
+            self._written(kind, "error")
+            raise
+        self._written(kind, "ok")
+        return True
+
     async def outdated(self, blocked: Blocked) -> bool:
         """Remove a reservation that keeps another from its address, if nobody can need it.
 

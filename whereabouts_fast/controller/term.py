@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from whereabouts_fast.controller.announce import Reference
 from whereabouts_fast.controller.census import Census
+from whereabouts_fast.controller.collector import Collector
 from whereabouts_fast.controller.orphans import Orphans
 from whereabouts_fast.controller.overlaps import OverlapError, Overlaps
 from whereabouts_fast.controller.pools import Pools
@@ -19,6 +20,7 @@ from whereabouts_fast.controller.shared import SharedPools
 from whereabouts_fast.controller.spaces import Key, Spaces
 from whereabouts_fast.controller.tables import Tables
 from whereabouts_fast.controller.units import Units
+from whereabouts_fast.controller.usage import Usage
 from whereabouts_fast.controller.world import Changes, World
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import ApiError
@@ -37,6 +39,7 @@ class Term:
 
     client: Client
     world: World
+    usage: Usage
     recorder: Recorder
     metrics: Metrics
     census: Census
@@ -51,6 +54,7 @@ class Term:
         self.world.begin_term(changes)
         report = Reporter(self._tell, self.metrics)
         spaces = self._spaces(report, queue)
+        collector = Collector(self.client, self.usage, self._tell, self.metrics, self.settings)
         changes.networks = spaces.networks_changed
         changes.nodes = spaces.nodes_changed
         changes.pool = spaces.pool_changed
@@ -62,7 +66,10 @@ class Term:
                 workers = group.create_task(
                     run_workers(queue, spaces.reconcile, self.settings.workers, _failed)
                 )
+                collecting = group.create_task(collector.run())
                 await self.stopping.wait()
+                # Each release is one conditional write; what is cut short, the next term does.
+                collecting.cancel()
                 try:
                     async with asyncio.timeout(self.settings.shutdown_grace):
                         await spaces.stop()

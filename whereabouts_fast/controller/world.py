@@ -151,8 +151,11 @@ class World:
             self.changes.networks()
 
     def _pool_changed(self, old: PoolView | None, new: PoolView | None) -> None:
-        if self.latest_pools.observe(old, new):
-            return
+        if not self.latest_pools.observe(old, new):
+            self.tell_of_pool(old, new)
+
+    def tell_of_pool(self, old: PoolView | None, new: PoolView | None) -> None:
+        """Tell of a change that no plan made, unless it changes none."""
         if old is None or new is None or _relevant(old) != _relevant(new):
             for pool in _present(old, new):
                 self.changes.pool(pool)

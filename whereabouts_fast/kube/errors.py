@@ -36,7 +36,10 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """404: no such object, or no such kind."""
+    """404: no such object, or no such kind.
+
+    `reason` is "NotFound" where the API server says so itself.
+    """
 
 
 class Conflict(ApiError):
@@ -132,7 +135,8 @@ def from_answer(
         status = None
     if not isinstance(status, dict):
         text = body[:_MESSAGE_LIMIT].decode("utf-8", "replace").strip()
-        status = {"message": f"{verb} {resource}: answer is not from the API server: {text}"}
+        message = f"{verb} {resource}: answer is not from the API server: {text}"
+        status = {"reason": "Malformed", "message": message}
     # Retry-After may also be a date; the API server only sends whole seconds.
     seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
     return from_status(code, status, verb=verb, resource=resource, retry_after=seconds)

@@ -23,6 +23,7 @@ SLICE_STATES = ("active", "draining", "cooling", "free")
 ADDRESS_STATES = ("allocated", "free", "reserved", "excluded")
 ASSIGN_REASONS = ("dealt", "returned", "rebuilt")
 RECLAIM_REASONS = ("node_gone", "network_gone", "network_changed")
+LEAK_REASONS = ("gone", "finished", "recreated", "superseded", "reservation")
 WRITE_KINDS = ("IPPool", "NodeSlicePool", "OverlappingRangeIPReservation")
 WRITE_RESULTS = ("ok", "conflict", "error")
 
@@ -79,6 +80,24 @@ class Metrics(ClientMetrics):
         for kind in WRITE_KINDS:
             for result in WRITE_RESULTS:
                 self._writes.labels(kind, result)
+        self._candidates = Gauge(
+            PREFIX + "leaks_candidates",
+            "Addresses and reservations whose pods seem to be gone, before their grace is over;"
+            " `reason`: " + ", ".join(LEAK_REASONS) + ".",
+            ["reason"],
+            registry=self.registry,
+        )
+        self._released = Counter(
+            PREFIX + "leaks_released",
+            "Released addresses and reservations whose pods were gone; `reason`: "
+            + ", ".join(LEAK_REASONS)
+            + ".",
+            ["reason"],
+            registry=self.registry,
+        )
+        for reason in LEAK_REASONS:
+            self._candidates.labels(reason)
+            self._released.labels(reason)
         build = Gauge(
             PREFIX + "build_info",
             "1, labelled with what is running.",
@@ -110,6 +129,14 @@ class Metrics(ClientMetrics):
     def slices_reclaimed(self, network: str, reason: str, count: int) -> None:
         """Count slices that became free; `reason` is one of RECLAIM_REASONS."""
         self._reclaims.labels(network, reason).inc(count)
+
+    def leak_candidates(self, reason: str, change: int) -> None:
+        """Count candidates that came or went; `reason` is one of LEAK_REASONS."""
+        self._candidates.labels(reason).inc(change)
+
+    def leak_released(self, reason: str) -> None:
+        """Count a release; `reason` is one of LEAK_REASONS."""
+        self._released.labels(reason).inc()
 
     def written(self, kind: str, result: str) -> None:
         """Count a write; `kind` is one of WRITE_KINDS, `result` one of WRITE_RESULTS."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,9 @@ from pydantic import Field, ValidationError
 from whereabouts_fast.ipam import address, naming
 from whereabouts_fast.ipam.classic import SharedSeen
 from whereabouts_fast.ipam.holdings import PoolSeen
+from whereabouts_fast.ipam.leaks import Allocation
 from whereabouts_fast.ipam.overlap import Holder
-from whereabouts_fast.ipam.pool import decode
+from whereabouts_fast.ipam.pool import decode, remove_patch
 from whereabouts_fast.resources.metadata import (
     Metadata,
     Model,
@@ -27,11 +29,11 @@ class PoolView:
 
     `range` is the text as written; `version` (4 or 6; 0 when unreadable), `base` and `prefix` what
     it means. `space` is the address space: the network_name, or "" for that of all unnamed
-    networks. `used` counts entries, malformed ones too. `want`, `more` and `refused` are the
-    annotations, None when absent; `annotated` says whether there are any annotations. `attached`:
-    a NetworkAttachmentDefinition was seen to ask for this pool, which all nodes share. `lifting`:
-    the token of who is about to take the overlap mark away. `problem` is "" unless the object could
-    not be read.
+    networks. `used` counts entries, malformed ones too; `entries` are those that can be read.
+    `want`, `more` and `refused` are the annotations, None when absent; `annotated` says whether
+    there are any annotations. `attached`: a NetworkAttachmentDefinition was seen to ask for this
+    pool, which all nodes share. `lifting`: the token of who is about to take the overlap mark away.
+    `problem` is "" unless the object could not be read.
 
     `exact`: node and network are those that the name is made of. Pools that whereabouts wrote have
     neither; of those `stem` is the name without its range: a network_name, a node or both.
@@ -61,6 +63,7 @@ class PoolView:
     exact: bool = True
     stem: str = ""
     deleting: bool = False
+    entries: tuple[Allocation, ...] = ()
 
     @property
     def key(self) -> str:
@@ -157,6 +160,7 @@ def decode_pool(raw: dict[str, Any]) -> PoolView:
         exact=exact,
         stem=stem,
         deleting=meta.deleting is not None,
+        entries=tuple(_entries(meta.name, spec.allocations)),
     )
 
 
@@ -260,6 +264,13 @@ def holders(pool: PoolView, allocations: object) -> dict[int, Holder]:
     }
 
 
+def release_patch(pool: PoolView, entry: Allocation) -> list[dict[str, Any]]:
+    """Return the JSON Patch that frees an address if exactly this entry still holds it."""
+    path = f"/spec/allocations/{entry.offset}/podref"
+    freed = remove_patch(entry.offset, entry.id, entry.ifname, entry.uid, pool.overlapping)
+    return [{"op": "test", "path": path, "value": entry.podref}, *freed]
+
+
 def adopt_patch(pool: PoolView, network: str) -> list[dict[str, Any]]:
     """Return the JSON Patch that records that a NetworkAttachmentDefinition asks for a pool.
 
@@ -270,6 +281,23 @@ def adopt_patch(pool: PoolView, network: str) -> list[dict[str, Any]]:
         patch.append({"op": "test", "path": "/spec/network", "value": None})
         patch.append({"op": "add", "path": "/spec/network", "value": network})
     return [*patch, *_annotate(pool, naming.ANNOTATION_ATTACHED, "true")]
+
+
+def _entries(pool: str, allocations: dict[str, Any]) -> Iterator[Allocation]:
+    known: dict[str, str] = {}  # texts that most entries of a pool have in common, kept once
+    for key, value in allocations.items():
+        # What is written in another way than ours names no path that a patch could test.
+        if not isinstance(value, dict) or not (key.isascii() and key.isdigit()):
+            continue
+        offset = int(key)
+        if str(offset) != key:
+            continue
+        container, podref, uid, ifname, node = (
+            text if isinstance(text := value.get(name), str) else ""
+            for name in ("id", "podref", "uid", "ifname", "node")
+        )
+        ifname, node = known.setdefault(ifname, ifname), known.setdefault(node, node)
+        yield Allocation(pool, offset, container, podref, ifname, uid, node)
 
 
 def _annotate(pool: PoolView, key: str, value: str) -> list[dict[str, Any]]:

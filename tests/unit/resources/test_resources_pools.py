@@ -8,6 +8,7 @@ import pytest
 
 from whereabouts_fast.ipam import address, naming
 from whereabouts_fast.ipam.holdings import PoolSeen
+from whereabouts_fast.ipam.leaks import Allocation
 from whereabouts_fast.resources.pools import adopt_patch, decode_pool, encode_pool
 
 HOLDER = {"id": "c1", "podref": "tenant/p1"}
@@ -169,3 +170,17 @@ def test_annotating_a_pool_never_wipes_what_is_there() -> None:
     raw["metadata"]["annotations"] = {"x": "y"}
     path = "/metadata/annotations/whereabouts-fast.io~1attached"
     assert adopt_patch(decode_pool(raw), "a")[-1] == {"op": "add", "path": path, "value": "true"}
+
+
+def test_entries_are_those_that_a_patch_can_name() -> None:
+    whole = {"id": "c", "podref": "tenant/a", "ifname": "net1", "uid": "u", "node": "n1"}
+    bare = {"id": "c", "podref": "tenant/b", "uid": 7}
+    allocations = {"5": whole, "6": bare, "07": bare, "x": bare, "-1": bare, "²": bare, "8": None}
+    pool = decode_pool(
+        {"metadata": {"name": "p"}, "spec": {"range": "10.40.0.0/26", "allocations": allocations}}
+    )
+    assert pool.used == 7
+    assert pool.entries == (
+        Allocation("p", 5, "c", "tenant/a", "net1", "u", "n1"),
+        Allocation("p", 6, "c", "tenant/b"),
+    )
