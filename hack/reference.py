@@ -8,6 +8,7 @@ from pathlib import Path
 
 from whereabouts_fast.controller.conditions import MEANINGS
 from whereabouts_fast.controller.reasons import Reason
+from whereabouts_fast.ipam.findings import REASONS
 from whereabouts_fast.observability.metrics import Metrics
 from whereabouts_fast.settings import ControllerSettings, describe
 
@@ -45,6 +46,7 @@ def events() -> str:
         for type_, (_, found) in MEANINGS.items()
         for reason, (status, meaning) in found.items()
     ]
+    findings = [(f"`{name}`", severity, text) for name, (severity, text) in REASONS.items()]
     return _page(
         "Events and conditions",
         "## Events",
@@ -57,6 +59,11 @@ def events() -> str:
         " [metrics](metrics.md).",
         _table(("Type", "True means"), types),
         _table(("Type", "Status", "Reason", "Meaning"), reasons),
+        "## Findings",
+        "What tables, pools and reservations may disagree about, as `Consistent` says and the"
+        " metric `whereabouts_fast_inconsistencies` counts. An error is what only a person can end,"
+        " or what may cost a pod its address.",
+        _table(("Reason", "Severity", "Meaning"), findings),
     )
 
 

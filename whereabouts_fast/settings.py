@@ -131,6 +131,13 @@ class ControllerSettings(BaseModel):
         reason="Time between two looks at permissions and definitions while all is right.",
         example="60",
     )
+    inconsistency_grace: float = setting(
+        30.0,
+        unit="seconds",
+        reason="How long objects must disagree before that is told; less is mostly work under way,"
+        " and an ADD may hold a reservation for its add_deadline_seconds.",
+        example="30",
+    )
     node_addresses: bool = setting(
         False,
         unit="yes or no",
@@ -184,6 +191,7 @@ class ControllerSettings(BaseModel):
         "retry_period",
         "shutdown_grace",
         "self_check_period",
+        "inconsistency_grace",
         "leak_grace",
         "leak_grace_lost",
         "leak_sweep_period",

@@ -178,7 +178,7 @@ class Api:
                 version = answer["metadata"]["resourceVersion"]
                 for event in self.watch(
                     path,
-                    seconds=max(0.0, deadline - time.monotonic()),
+                    seconds=max(0.01, deadline - time.monotonic()),
                     resourceVersion=version,
                     **parameters,
                 ):

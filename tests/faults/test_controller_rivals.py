@@ -19,6 +19,7 @@ from tests.integration.controller_process import (
     wait_table,
 )
 from whereabouts_fast.controller.census import Census
+from whereabouts_fast.controller.inspection import Inspection
 from whereabouts_fast.controller.term import Term
 from whereabouts_fast.controller.usage import Usage
 from whereabouts_fast.controller.world import World
@@ -48,7 +49,8 @@ async def leading(cluster: Cluster, stopping: asyncio.Event) -> AsyncIterator[No
         recorder = Recorder(client, "rival")
         census = Census(world, metrics)
         settings = ControllerSettings(leak_grace=300)
-        term = Term(client, world, usage, recorder, metrics, census, settings, stopping)
+        inspection = Inspection(usage, 30.0)
+        term = Term(client, world, usage, inspection, recorder, metrics, census, settings, stopping)
         running = group.create_task(term.run())
         yield
         stopping.set()

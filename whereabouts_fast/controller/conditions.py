@@ -6,7 +6,10 @@ and so no conditions; events on its NetworkAttachmentDefinitions and metrics tel
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from whereabouts_fast.controller.units import Unit
+from whereabouts_fast.ipam.findings import Finding, summary
 from whereabouts_fast.ipam.holdings import Plan
 from whereabouts_fast.resources.tables import Condition, TableView
 
@@ -23,6 +26,7 @@ MEANINGS = {
             "AllNodesServed": ("True", "no node waits"),
             "NodesWaiting": ("False", "nodes wait for a slice"),
             "NetworkGone": ("False", "no NetworkAttachmentDefinition asks for the network"),
+            "Unreadable": ("False", "the table cannot be read and is left alone"),
         },
     ),
     EXHAUSTED: (
@@ -33,10 +37,11 @@ MEANINGS = {
         },
     ),
     CONSISTENT: (
-        "no slice is disputed and every entry could be read",
+        "table, pools and reservations agree, and every entry could be read",
         {
-            "NoDispute": ("True", "all is as it should be"),
+            "NothingFound": ("True", "all is as it should be"),
             "Disputed": ("False", "something else claims addresses of slices, which stay closed"),
+            "Inconsistent": ("False", "objects have disagreed for a while; see the findings below"),
         },
     ),
     OVERLAPPING: (
@@ -50,8 +55,10 @@ MEANINGS = {
 _SHOWN = 5
 
 
-def conditions(unit: Unit, plan: Plan, waiting: tuple[str, ...]) -> list[Condition]:
-    """Return the conditions that a plan amounts to."""
+def conditions(
+    unit: Unit, plan: Plan, waiting: tuple[str, ...], found: Collection[Finding] = ()
+) -> list[Condition]:
+    """Return the conditions that a plan amounts to; `found` is what lastingly does not fit."""
     if unit.wanted is None:
         text = "no NetworkAttachmentDefinition asks for this network"
         ready = _condition(READY, "NetworkGone", text)
@@ -63,17 +70,32 @@ def conditions(unit: Unit, plan: Plan, waiting: tuple[str, ...]) -> list[Conditi
         exhausted = _condition(EXHAUSTED, "NoSliceLeft", waiting_text(waiting))
     else:
         exhausted = _condition(EXHAUSTED, "NoNodeWaits")
+    return [ready, exhausted, _consistent(unit, plan, found), *_overlapping(unit)]
+
+
+def unreadable(problem: str) -> list[Condition]:
+    """Return the conditions of a table that cannot be read."""
+    remedy = "correct it, or delete it to have it rebuilt from the pools"
+    return [
+        _condition(READY, "Unreadable", problem),
+        _condition(CONSISTENT, "Inconsistent", f"{problem}; {remedy}"),
+    ]
+
+
+def _consistent(unit: Unit, plan: Plan, found: Collection[Finding]) -> Condition:
+    texts = []
     if plan.disputed:
         cidrs = ", ".join(unit.cidr(h.base, h.prefix) for h in plan.disputed[:_SHOWN])
-        consistent = _condition(
-            CONSISTENT,
-            "Disputed",
+        texts.append(
             f"something else claims addresses of {len(plan.disputed)} slices, which stay closed:"
-            f" {cidrs}",
+            f" {cidrs}"
         )
-    else:
-        consistent = _condition(CONSISTENT, "NoDispute")
-    return [ready, exhausted, consistent, *_overlapping(unit)]
+    if found:
+        texts.append(summary(found))
+    if not texts:
+        return _condition(CONSISTENT, "NothingFound")
+    reason = "Disputed" if plan.disputed else "Inconsistent"
+    return _condition(CONSISTENT, reason, ". ".join(texts))
 
 
 def _condition(type_: str, reason: str, message: str = "") -> Condition:

@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 from whereabouts_fast.controller import collector
 from whereabouts_fast.controller.census import Census
+from whereabouts_fast.controller.inspection import Inspection
 from whereabouts_fast.controller.reasons import Reason
 from whereabouts_fast.controller.selfcheck import SelfCheck
 from whereabouts_fast.controller.term import QUEUE, Term
@@ -99,6 +100,8 @@ class _Controller:
         self._usage = Usage.watching(client, self._world, WatchReport(metrics))
         self._census = Census(self._world, metrics, nodes=settings.node_addresses)
         metrics.census(self._census)
+        self._inspection = Inspection(self._usage, settings.inconsistency_grace)
+        metrics.inconsistencies(self._inspection.counts)
         for informer in (*self._world.informers, *self._usage.informers):
             metrics.watching(informer.resource.plural)
         self._recorder = Recorder(
@@ -121,6 +124,7 @@ class _Controller:
                     group.create_task(self._recorder.run(), name="events"),
                     group.create_task(self._check.run(), name="self-check"),
                     group.create_task(self._watch(), name="watches"),
+                    group.create_task(self._inspection.run(), name="inspection"),
                 ]
                 leading = group.create_task(self._lead(), name="lease")
                 stopped = group.create_task(self._stopping.wait(), name="signal")
@@ -164,6 +168,7 @@ class _Controller:
             self._client,
             self._world,
             self._usage,
+            self._inspection,
             self._recorder,
             self._metrics,
             self._census,

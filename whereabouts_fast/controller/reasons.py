@@ -61,6 +61,18 @@ class Reason(StrEnum):
         "IPPool",
         "addresses were released whose pods are gone; names them, the pods and why",
     )
+    INCONSISTENT = (
+        "Inconsistent",
+        WARNING,
+        "NodeSlicePool, IPPool or OverlappingRangeIPReservation",
+        "it and other objects have disagreed for a while; names what, and what to do",
+    )
+    CONSISTENT = (
+        "Consistent",
+        NORMAL,
+        "the same",
+        "they agree again",
+    )
     UNREADABLE = (
         "UnreadablePool",
         WARNING,

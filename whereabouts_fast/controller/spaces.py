@@ -12,6 +12,7 @@ from whereabouts_fast.controller.overlaps import OverlapError, Overlaps, informe
 from whereabouts_fast.controller.report import Reporter
 from whereabouts_fast.controller.settle import Settler
 from whereabouts_fast.controller.shared import SharedPools
+from whereabouts_fast.controller.tables import Tables
 from whereabouts_fast.controller.units import Unit, Units
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import ranges
@@ -38,6 +39,7 @@ class Spaces:
         self,
         world: World,
         units: Units,
+        tables: Tables,
         settler: Settler,
         orphans: Orphans,
         shared: SharedPools,
@@ -48,6 +50,7 @@ class Spaces:
     ) -> None:
         self._world = world
         self._units = units
+        self._tables = tables
         self._settler = settler
         self._orphans = orphans
         self._shared = shared
@@ -149,6 +152,15 @@ class Spaces:
         wanted = {one.table for space in self._resolution.spaces.values() for one in space}
         self._report.problems(self._resolution.problems, alive, tables | wanted)
 
+    async def _condemn(self, unit: Unit) -> Exception | None:
+        table = unit.refreshed(self._world).table
+        try:
+            if table is not None:
+                await self._tables.condemn(table, unit.unreadable)
+        except ApiError as error:
+            return error
+        return None
+
     def _tables_seen(self) -> list[TableSeen]:
         homes = self._world.latest_pools.homes()
         return [_seen(table, homes.get(table.network, set())) for table in self._world.all_tables()]
@@ -173,6 +185,7 @@ class Spaces:
         for unit in units:
             if unit.unreadable:
                 self._report.trouble(unit, _unreadable_text(unit))
+                failure = failure or await self._condemn(unit)
                 continue
             try:
                 again = await self._settler.settle(unit, units)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from whereabouts_fast.controller.conditions import conditions
+from whereabouts_fast.controller.conditions import conditions, unreadable
 from whereabouts_fast.controller.units import Unit
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.controller.writes import Body, Writes, Written
+from whereabouts_fast.ipam.findings import Finding
 from whereabouts_fast.ipam.holdings import Plan
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import Conflict
@@ -24,7 +25,7 @@ class OutdatedError(Exception):
 
 
 class Tables:
-    """The slice tables of one term of leadership."""
+    """The slice tables of one term of leadership; `found`: what lastingly does not fit of each."""
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class Tables:
         world: World,
         written: Written,
         now: Callable[[], float],
+        found: Callable[[str], Collection[Finding]] = lambda _: (),
     ) -> None:
         self._world = world
         self._writes = Writes(
@@ -44,6 +46,7 @@ class Tables:
             written=written,
         )
         self._now = now
+        self._found = found
 
     def encode(
         self, unit: Unit, plan: Plan, waiting: tuple[str, ...], *, dealing: bool = True
@@ -67,7 +70,7 @@ class Tables:
             held=plan.table,
             figures=plan.figures,
             waiting=len(waiting),
-            conditions=conditions(unit, plan, waiting),
+            conditions=conditions(unit, plan, waiting, self._found(unit.table_name)),
             now=self._now(),
             limit=encoding.SIZE_LIMIT if dealing else _SERVER_LIMIT,
         )
@@ -84,6 +87,12 @@ class Tables:
         if unit.table is not None and not encoding.differs(unit.table, body):
             return None
         return await self._store(unit, body)
+
+    async def condemn(self, table: TableView, problem: str) -> None:
+        """Say on a table that it cannot be read; nothing else of it is touched."""
+        patch = encoding.conditions_patch(table, unreadable(problem), self._now())
+        if patch:
+            await self._writes.patch(table.name, patch)
 
     async def read(self, name: str) -> TableView | None:
         """Read a table live, and have the next plan see it as it is."""

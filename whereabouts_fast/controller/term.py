@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from whereabouts_fast.controller.announce import Reference
 from whereabouts_fast.controller.census import Census
 from whereabouts_fast.controller.collector import Collector
+from whereabouts_fast.controller.inspection import Inspection
 from whereabouts_fast.controller.orphans import Orphans
 from whereabouts_fast.controller.overlaps import OverlapError, Overlaps
 from whereabouts_fast.controller.pools import Pools
@@ -21,6 +22,7 @@ from whereabouts_fast.controller.spaces import Key, Spaces
 from whereabouts_fast.controller.tables import Tables
 from whereabouts_fast.controller.units import Units
 from whereabouts_fast.controller.usage import Usage
+from whereabouts_fast.controller.verdicts import Verdicts
 from whereabouts_fast.controller.world import Changes, World
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import ApiError
@@ -40,6 +42,7 @@ class Term:
     client: Client
     world: World
     usage: Usage
+    inspection: Inspection
     recorder: Recorder
     metrics: Metrics
     census: Census
@@ -60,8 +63,10 @@ class Term:
         changes.pool = spaces.pool_changed
         changes.table = spaces.table_changed
         log.info("Began to lead")
+        verdicts = Verdicts(self.usage, self.inspection, self._tell, spaces.table_changed)
         try:
             spaces.begin()
+            verdicts.begin()
             async with asyncio.TaskGroup() as group:
                 workers = group.create_task(
                     run_workers(queue, spaces.reconcile, self.settings.workers, _failed)
@@ -78,6 +83,7 @@ class Term:
                 workers.cancel()
         finally:
             self.world.end_term()
+            verdicts.end()
             report.flush()
             log.info("Ceased to lead")
 
@@ -87,13 +93,16 @@ class Term:
     def _spaces(self, report: Reporter, queue: WorkQueue[Key]) -> Spaces:
         in_flight = self.settings.pools_in_flight
         units = Units(self.world)
-        tables = Tables(self.client, self.world, self.metrics.written, time.time)
+        tables = Tables(
+            self.client, self.world, self.metrics.written, time.time, self.inspection.shown
+        )
         pools = Pools(self.client, self.world, self.metrics.written)
         reservations = Reservations(self.client, self.world.namespace, self.metrics.written)
         overlaps = Overlaps(self.world, pools, reservations, in_flight=in_flight)
         return Spaces(
             self.world,
             units,
+            tables,
             Settler(
                 self.world,
                 units,

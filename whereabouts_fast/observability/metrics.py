@@ -110,6 +110,10 @@ class Metrics(ClientMetrics):
         """Have the network gauges counted at each scrape, so that vanished networks vanish."""
         self._census.count = count
 
+    def inconsistencies(self, count: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        """Have what lastingly does not fit counted at each scrape, by network and reason."""
+        self._census.inconsistencies = count
+
     def network_appeared(self, network: str) -> None:
         """Start the counters of a network at zero."""
         for reason in ASSIGN_REASONS:
@@ -154,12 +158,13 @@ class _Census(Collector):
 
     def __init__(self) -> None:
         self.count: Callable[[], Iterable[NetworkFigures]] = tuple
+        self.inconsistencies: Callable[[], Mapping[tuple[str, str], int]] = dict
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         return iter(_families())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        families = slices, addresses, nodes, waiting = _families()
+        families = slices, addresses, nodes, waiting, inconsistencies = _families()
         for figures in self.count():
             name = figures.network
             for state in ADDRESS_STATES:
@@ -171,6 +176,8 @@ class _Census(Collector):
                     slices.add_metric([name, state], figures.slices.get(state, 0))
             if figures.waiting is not None:
                 waiting.add_metric([name], figures.waiting)
+        for labels, count in self.inconsistencies().items():
+            inconsistencies.add_metric(labels, count)
         return iter(families)
 
 
@@ -195,4 +202,10 @@ def _families() -> tuple[GaugeMetricFamily, ...]:
             labels=["network", "node", "state"],
         ),
         GaugeMetricFamily(PREFIX + "nodes_waiting", "Nodes without a slice.", labels=["network"]),
+        GaugeMetricFamily(
+            PREFIX + "inconsistencies",
+            "Findings that have lasted; `reason`: see events.md. `network` is empty where it is not"
+            " known.",
+            labels=["network", "reason"],
+        ),
     )

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 from whereabouts_fast.ipam import address, naming
 from whereabouts_fast.ipam.classic import SharedSeen
+from whereabouts_fast.ipam.findings import Pool
 from whereabouts_fast.ipam.holdings import PoolSeen
 from whereabouts_fast.ipam.leaks import Allocation
 from whereabouts_fast.ipam.overlap import Holder
@@ -97,6 +98,23 @@ class PoolView:
             self.closed,
             self.used == 0,
             self.deleting,
+        )
+
+    def facts(self) -> Pool:
+        """Return what is compared with tables, other pools and reservations."""
+        return Pool(
+            self.name,
+            self.space,
+            self.network,
+            self.node,
+            self.version,
+            self.base,
+            self.prefix,
+            overlapping=self.overlapping,
+            exact=self.exact,
+            entries=self.entries,
+            malformed=self.used - len(self.entries),
+            problem=self.problem,
         )
 
     def shared(self) -> SharedSeen:

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from whereabouts_fast.ipam import address, naming
+from whereabouts_fast.ipam.findings import Table
 from whereabouts_fast.ipam.holdings import ACTIVE, COOLING, DRAINING, Figures, Held
 from whereabouts_fast.resources.metadata import (
     Metadata,
@@ -51,8 +52,9 @@ class TableView:
     `space_recorded` is False where whereabouts wrote the table, which does not say it.
     `version` (4 or 6; 0 when unreadable), `base` and `prefix` are those of `range`; `size` is the
     recorded slice size, None when unreadable. `held` is sorted by address; free entries are left
-    out. `unreadable` are entries that are kept as they are. `raw` is the object without
-    managedFields: not to be changed. `problem` is "" unless something could not be read.
+    out, `repeated` are those that stand there a second time. `unreadable` are entries that are kept
+    as they are. `raw` is the object without managedFields: not to be changed. `problem` is ""
+    unless something could not be read.
     """
 
     namespace: str
@@ -73,11 +75,26 @@ class TableView:
     raw: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
     space_recorded: bool = True
     problem: str = ""
+    repeated: tuple[Held, ...] = ()
 
     @property
     def key(self) -> str:
         """Return "namespace/name"."""
         return f"{self.namespace}/{self.name}"
+
+    def facts(self) -> Table:
+        """Return what is compared with pools."""
+        return Table(
+            self.name,
+            self.space if self.space_recorded else None,
+            self.network,
+            self.version,
+            self.base,
+            self.prefix,
+            self.held,
+            self.repeated,
+            self.problem,
+        )
 
     def condition(self, type_: str) -> Condition | None:
         """Return the condition of this type, if the table has it."""
@@ -135,6 +152,7 @@ def decode_table(raw: dict[str, Any]) -> TableView:
     if not (size.isascii() and size.isdigit()):
         problem = problem or f'spec.sliceSize "{spec.size}" is not a prefix length'
     held: dict[tuple[str, int, int], Held] = {}
+    repeated: list[Held] = []
     for at, entry in enumerate(model.status.allocations or ()):
         if not entry.node:
             continue
@@ -142,8 +160,10 @@ def decode_table(raw: dict[str, Any]) -> TableView:
         if isinstance(found, str):
             problem = problem or f'status.allocations[{at}].sliceRange "{entry.slice}" {found}'
             unreadable.append(raw["status"]["allocations"][at])
+        elif (key := (found.node, found.base, found.prefix)) in held:
+            repeated.append(found)
         else:
-            held.setdefault((found.node, found.base, found.prefix), found)
+            held[key] = found
     return TableView(
         namespace=meta.namespace,
         name=meta.name,
@@ -165,6 +185,7 @@ def decode_table(raw: dict[str, Any]) -> TableView:
         raw=_without_managed_fields(raw),
         space_recorded=bool(spec.network or spec.network_name),
         problem=problem,
+        repeated=tuple(repeated),
     )
 
 
@@ -227,6 +248,25 @@ def encode_table(
             "split the network into several"
         )
     return body
+
+
+def conditions_patch(
+    table: TableView, conditions: Sequence[Condition], now: float
+) -> list[dict[str, Any]]:
+    """Return the JSON Patch that sets conditions and nothing else; empty when they are there."""
+    status = table.raw.get("status")
+    old = status.get("conditions") if isinstance(status, dict) else None
+    new = _conditions(old, conditions, table.generation, now)
+    if new == old:
+        return []
+    version = {
+        "op": "test",
+        "path": "/metadata/resourceVersion",
+        "value": table.resource_version,
+    }
+    if not isinstance(status, dict):
+        return [version, {"op": "add", "path": "/status", "value": {"conditions": new}}]
+    return [version, {"op": "add", "path": "/status/conditions", "value": new}]
 
 
 def differs(existing: TableView, body: Mapping[str, Any]) -> bool:
