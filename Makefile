@@ -1,7 +1,7 @@
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-static lint reference shim shim-static bench bench-shim bench-slices bench-scale cluster-up cluster-down setup tools clean
+.PHONY: help demo test test-shim lint reference shim shim-static bench bench-shim bench-slices bench-scale cluster-up cluster-down setup tools clean
 
 help: ## List all targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,8 +18,8 @@ demo: tools shim ## Set everything up and run the main job on a real API server
 test: tools shim ## Set everything up and run all tests
 	@$(PY) -m pytest $(PYTEST_ARGS)
 
-test-static: tools shim-static ## Run the plugin's tests against the static executable
-	@SHIM_FORMS=static $(PY) -m pytest tests/shim tests/faults/test_shim_*.py $(PYTEST_ARGS)
+test-shim: tools shim-static ## Run the plugin's tests against every form of it
+	@SHIM_FORMS=folder,script,static $(PY) -m pytest tests/shim tests/faults/test_shim_*.py $(PYTEST_ARGS)
 
 lint: setup ## Check style, types and import contracts
 	@.venv/bin/ruff check .
@@ -30,8 +30,9 @@ lint: setup ## Check style, types and import contracts
 reference: setup ## Write the pages of docs/reference that are made from the code
 	@$(PY) -m hack.reference
 
-shim: setup ## Build the CNI plugin at build/shim/whereabouts
+shim: setup ## Build the CNI plugin: build/shim, and build/shim-static once that is compiled
 	@$(PY) -m cni.build build/shim
+	@$(PY) -m cni.static build/shim-static --cached
 
 shim-static: setup ## Build it as one static executable (about 8 minutes the first time)
 	@$(PY) -m cni.static build/shim-static $(if $(UPDATE),--update)

@@ -1,200 +1,39 @@
 """Packages the shim: `python -m cni.build FOLDER` puts an executable FOLDER/whereabouts there.
 
-The result is a folder that may be moved or linked to: a launcher whose first line names the
-interpreter, and the bytecode of all modules in one file that it finds from its own resolved path.
+The folder may be moved, linked to, and copied to machines without Python. Where there is a C
+compiler and the interpreter can be linked, the executable is Python itself; else it is a script
+that starts a copy of the interpreter.
 """
 
 from __future__ import annotations
 
-import ast
-import marshal
-import os
+import subprocess
 import sys
-from collections.abc import Iterable
+import tempfile
 from pathlib import Path
-from types import CodeType
 
-_ROOT = Path(__file__).resolve().parents[1]
-_ENTRY = "cni.main"
-_SHEBANG_LIMIT = 127  # bytes; the kernel of Linux before 5.1 cuts longer ones silently
+from cni import bytecode
+from cni.folder import linked, script
+from cni.folder.elf import Elf
+from cni.folder.interpreter import Interpreter, examine
+from cni.folder.linked import NotLinkedError
 
-# The shim's first statement takes the time. Everything the launcher does is done for every call,
-# from source, so it only finds the blob and gives the modules in it to the import system.
-_LAUNCHER = """\
-import time
-start = time.monotonic()
-import sys, posix, marshal
-try:
-    fd = posix.open(__file__, posix.O_RDONLY)
-    folder = posix.readlink("/proc/self/fd/%d" % fd).rpartition("/")[0]
-    posix.close(fd)
-    fd = posix.open(folder + "/whereabouts." + sys.implementation.cache_tag, posix.O_RDONLY)
-    blob = posix.read(fd, posix.fstat(fd).st_size)
-    posix.close(fd)
-    exec(marshal.loads(blob), {"start": start})
-except Exception as error:
-    posix.write(1, (
-        '{"cniVersion":"1.0.0","code":999,"msg":"the plugin cannot start: %s",'
-        '"details":"build it again with the interpreter that is to run it"}\\n'
-        % repr(error).replace("\\\\", "/").replace('"', "'")
-    ).encode("ascii", "replace"))
-    posix._exit(1)
-"""
+_NAME = "whereabouts"
+_EXECUTABLES = {_NAME, "lib/python"}
 
-# Runs first inside the blob. The import system's own way costs several times what running a small
-# module does, so what a module imports at its top is put in place before it runs; only imports
-# inside functions come by the finder. Packages keep a path for the latter. Modules that are needed
-# together are unmarshalled together, which is quicker than one by one.
-_LOADER = """\
-import sys, marshal
-Spec = type(sys.__spec__)
-Module = type(sys)
-loaded = sys.modules
-codes = {}
-def load(name):
-    parent, _, leaf = name.rpartition(".")
-    if parent and parent not in loaded:
-        load(parent)
-    module = loaded[name] = Module(name)
-    if parent:
-        setattr(loaded[parent], leaf, module)
-    run(module, name)
-def run(module, name):
-    path, needs, group = modules[name]
-    if path is not None:
-        module.__path__ = path
-    for need in needs:
-        if need not in loaded:
-            load(need)
-    if name not in codes:
-        codes.update(marshal.loads(groups[group]))
-    exec(codes.pop(name), module.__dict__)
-class Finder:
+# Goes before the shim's modules: those of Python that are files are loaded without a search.
+_EXTENSIONS = """\
+import sys, _imp
+class Extensions:
+    Spec = type(sys.__spec__)
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name in modules:
-            return Spec(name, Finder, is_package=modules[name][0] is not None)
-    @staticmethod
-    def create_module(spec):
-        return None
-    @staticmethod
-    def exec_module(module):
-        run(module, module.__name__)
-sys.meta_path.insert(0, Finder)
-load("cni.main")
-loaded["cni.main"].main(start)
+        if name in extensions:
+            return Extensions.Spec(name, Extensions, origin=folder + extensions[name])
+    create_module = _imp.create_dynamic
+    exec_module = _imp.exec_dynamic
+sys.meta_path.insert(0, Extensions)
 """
-
-
-class Module:
-    """One module of the shim: its file, its syntax tree, and what it imports of the project.
-
-    `needs` is imported when the module is, `later` by one of its functions.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.tree = _Bare().visit(ast.parse(path.read_bytes()))
-        self.needs = _imports(self.tree.body)
-        self.later = [name for name in _imports(ast.walk(self.tree)) if name not in self.needs]
-
-    @property
-    def is_package(self) -> bool:
-        """Whether it is a package's __init__."""
-        return self.path.stem == "__init__"
-
-    def code(self) -> CodeType:
-        """Return its bytecode, without docstrings and asserts."""
-        # Relative names, so that builds are alike on all machines.
-        shown = str(self.path.relative_to(_ROOT))
-        return compile(self.tree, shown, "exec", dont_inherit=True, optimize=2)
-
-
-def sources() -> dict[str, Module]:
-    """Return the modules that the shim can ever import, by name."""
-    return {name: module for group in groups() for name, module in group.items()}
-
-
-def groups() -> list[dict[str, Module]]:
-    """Return the same in groups: each is needed whole as soon as its first one is."""
-    done: list[dict[str, Module]] = []
-    roots = [_ENTRY]
-    for root in roots:
-        group: dict[str, Module] = {}
-        waiting = [root]
-        while waiting:
-            name = waiting.pop()
-            path = _file(name)
-            if path is not None and name not in group and not any(name in g for g in done):
-                module = group[name] = Module(path)
-                waiting += [name.rpartition(".")[0], *module.needs]
-                roots += module.later
-        if group:
-            done.append(group)
-    return done
-
-
-def _file(name: str) -> Path | None:
-    base = _ROOT / name.replace(".", "/")
-    candidates = (base / "__init__.py", base.with_suffix(".py")) if name else ()
-    return next((path for path in candidates if path.is_file()), None)
-
-
-def _imports(body: Iterable[ast.AST]) -> list[str]:
-    names = []
-    for node in body:
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return names
-
-
-class _Bare(ast.NodeTransformer):
-    """Drops what only readers and type checkers need, down to the module __future__."""
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom | None:
-        return None if node.module == "__future__" else node
-
-    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
-        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            return node.orelse
-        return self.generic_visit(node)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        if node.value is None:
-            return ast.copy_location(ast.Pass(), node)
-        self.generic_visit(node)
-        return ast.copy_location(ast.Assign([node.target], node.value), node)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.annotation = None
-        return node
-
-
-def blob() -> bytes:
-    """Return all modules as one marshalled code object that starts the shim."""
-    found = groups()
-    known = {name for group in found for name in group}
-    modules: dict[str, tuple[list[str] | None, tuple[str, ...], int]] = {
-        name: (
-            [] if module.is_package else None,
-            tuple(dict.fromkeys(need for need in module.needs if need in known)),
-            number,
-        )
-        for number, group in enumerate(found)
-        for name, module in sorted(group.items())
-    }
-    code = [
-        marshal.dumps({name: module.code() for name, module in sorted(group.items())})
-        for group in found
-    ]
-    text = f"modules = {modules!r}\ngroups = {code!r}\n{_LOADER}"
-    return marshal.dumps(compile(text, "launcher", "exec", dont_inherit=True, optimize=2))
 
 
 def interpreter() -> Path:
@@ -203,35 +42,80 @@ def interpreter() -> Path:
     return Path(base).resolve()
 
 
-def launcher(python: Path) -> bytes:
-    """Return the launcher; its first line starts the interpreter without site or environment."""
-    first = f"#!{python} -ISE"
-    if len(os.fsencode(first)) <= _SHEBANG_LIMIT and not any(c.isspace() for c in str(python)):
-        return f"{first}\n{_LAUNCHER}".encode()
-    # The kernel cannot name this path: the shell can, for a millisecond more. Python reads the
-    # two lines as a text that nobody uses.
-    quoted = str(python).replace("'", "'\"'\"'")
-    shell = f"#!/bin/sh\n''':'\nexec '{quoted}' -ISE \"$0\" \"$@\"\n'''\n"
-    return (shell + _LAUNCHER).encode()
+def build(
+    folder: Path, python: Path | None = None, *, link: bool | None = None, first: str = ""
+) -> Path:
+    """Fill a folder with the shim and return the executable's path.
 
-
-def build(folder: Path, python: Path | None = None) -> Path:
-    """Write launcher and bytecode into a folder; return the launcher's path.
-
-    `python` must be of the running version. Each file is put in place whole. Raises OSError.
+    python: the interpreter to take (default: the running one). link: whether the executable must
+    be, or must not be, Python itself (default: where that can be). first: source that runs before
+    the shim's own. Each file is put in place whole, the executable last; nothing is removed.
+    Raises OSError, and NotLinkedError when it must be linked.
     """
+    parts = examine(python or interpreter())
     folder.mkdir(parents=True, exist_ok=True)
-    tag = sys.implementation.cache_tag or "unknown"
-    _put(folder / f"whereabouts.{tag}", blob(), 0o644)
-    _put(folder / "whereabouts", launcher(python or interpreter()), 0o755)
-    return folder / "whereabouts"
+    with tempfile.TemporaryDirectory(prefix=".build.", dir=folder) as name:
+        made = Path(name)
+        if link is False or not _linked(made, parts, first, must=link is True):
+            program = _program(parts, script.PROLOGUE + first)
+            _put(made, parts, script.lay_out(parts, program))
+            if trouble := _trouble(made / _NAME):
+                raise OSError(f"what was built does not answer VERSION: {trouble}")
+        # The executable last: what it needs is there when it is.
+        for path in sorted(made.rglob("*"), key=lambda path: path == made / _NAME):
+            place = folder / path.relative_to(made)
+            if path.is_dir():
+                place.mkdir(exist_ok=True)
+            else:
+                path.replace(place)
+    return folder / _NAME
 
 
-def _put(path: Path, data: bytes, mode: int) -> None:
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_bytes(data)
-    temporary.chmod(mode)
-    temporary.replace(path)
+def _linked(folder: Path, parts: Interpreter, first: str, *, must: bool) -> bool:
+    """Fill the folder and return true, or say why not."""
+    try:
+        _put(folder, parts, linked.lay_out(parts, _program(parts, first)))
+        if trouble := _trouble(folder / _NAME):
+            raise NotLinkedError(f"linked, it does not answer VERSION: {trouble}")
+    except NotLinkedError as error:
+        if must:
+            raise
+        sys.stderr.write(f"shim: the executable is a script, which starts later, for {error}\n")
+        return False
+    return True
+
+
+def _program(parts: Interpreter, first: str) -> bytes:
+    places = {name: _place(parts, path) for name, path in parts.extensions.items()}
+    return bytecode.made_by(parts.executable, f"{first}\nextensions = {places!r}\n{_EXTENSIONS}")
+
+
+def _place(parts: Interpreter, extension: Path) -> str:
+    return f"{parts.library}/lib-dynload/{extension.name}"
+
+
+def _put(folder: Path, parts: Interpreter, files: dict[str, bytes]) -> None:
+    """Write these files, Python's modules, and the libraries that all of them need."""
+    modules = {_place(parts, path): path.read_bytes() for path in parts.extensions.values()}
+    libraries = parts.needed_by(*files.values(), *modules.values())
+    found = {f"lib/{name}": path.read_bytes() for name, path in libraries.items()}
+    moved = {place: Elf(data).movable() for place, data in {**modules, **found}.items()}
+    for place, data in {**files, **moved}.items():
+        path = folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o755 if place in _EXECUTABLES else 0o644)
+
+
+def _trouble(executable: Path) -> str:
+    """Return why it does not answer VERSION; empty when it does."""
+    done = subprocess.run(
+        [executable], env={"CNI_COMMAND": "VERSION"}, input=b"{}", capture_output=True, check=False
+    )
+    if done.returncode == 0 and b"supportedVersions" in done.stdout:
+        return ""
+    shown = (done.stdout + done.stderr).decode(errors="replace").strip()
+    return f"exit code {done.returncode}, {shown or 'no output'}"
 
 
 def main(arguments: list[str]) -> int:
@@ -240,8 +124,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m cni.build FOLDER\n")
         return 2
     path = build(Path(arguments[0]))
-    size = sum(file.stat().st_size for file in path.parent.iterdir())
-    sys.stdout.write(f"{path}: {size / 1024:.0f} kB, run by {interpreter()}\n")
+    size = sum(file.stat().st_size for file in path.parent.rglob("*") if file.is_file())
+    sys.stdout.write(f"{path}: {size / 1e6:.1f} MB with its folder, of {interpreter()}\n")
     return 0
 
 

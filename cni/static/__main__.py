@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cni.static.base import find_or_make
 from cni.static.errors import StaticError
-from cni.static.link import link
+from cni.static.link import link, ready
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,12 +22,19 @@ def main(arguments: list[str] | None = None) -> int:
         "--update", action="store_true", help="look for newer sources of Python and OpenSSL"
     )
     parser.add_argument(
+        "--cached",
+        action="store_true",
+        help="do nothing where Python and OpenSSL would have to be compiled first",
+    )
+    parser.add_argument(
         "--full-start",
         action="store_true",
         help="start Python by its public interface (slower: for a Python that core-only start "
         "does not fit)",
     )
     options = parser.parse_args(arguments)
+    if options.cached and ready() is None:
+        return 0
     try:
         base = find_or_make(update=options.update)
         path = link(base, options.folder, full_start=options.full_start)

@@ -8,7 +8,9 @@ from pathlib import Path
 from cni.static.commands import output
 from cni.static.recipe import ENCODINGS, library_name
 
-_LAUNCHER = Path(__file__).with_name("launcher.c")
+_LAUNCHER = Path(__file__).parents[1] / "launcher.c"
+# As the recipe compiles them into the library.
+_BUILT_IN = "_json _socket _ssl select fcntl binascii math _struct _sha256"
 _CFLAGS = ("-O2", "-Wall", "-Werror", "-fno-pie", "-ffunction-sections", "-fdata-sections")
 _LDFLAGS = ("-static", "-no-pie", "-s", "-Wl,--gc-sections", "-Wl,--build-id=none")
 
@@ -39,6 +41,7 @@ def assemble(
     else:
         # Before the library, whose own table is then not taken.
         objects.append(gathered / "lib/tables.o")
+        defined.append(f"-DBUILT_IN(X)={' '.join(f'X({name})' for name in _BUILT_IN.split())}")
     include = f"-I{gathered / 'include'}"
     output("gcc", *_CFLAGS, *defined, include, "-c", _LAUNCHER, "-o", objects[0])
     made = work / "whereabouts"

@@ -9,35 +9,48 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cni.build import blob
-from cni.static.base import Base
+from cni import bytecode
+from cni.static.base import Base, find
 from cni.static.errors import StaticError
 from cni.static.executable import assemble
 from cni.static.recipe import PYTHON
 
 
-def link(base: Base, folder: Path, *, full_start: bool = False) -> Path:
+def ready() -> Base | None:
+    """Return what can be linked now; None when it has to be compiled, or set up, first."""
+    try:
+        return find() if _running() == PYTHON else None
+    except StaticError:  # without a compiler nothing was compiled
+        return None
+
+
+def link(base: Base, folder: Path, *, full_start: bool = False, first: str = "") -> Path:
     """Put `whereabouts` and `whereabouts.json` into a folder; return the executable's path.
 
-    full_start: start Python by its public interface, which takes longer. Raises StaticError.
+    full_start: start Python by its public interface, which takes longer. first: source that runs
+    before the shim's own. Raises StaticError.
     """
-    running = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    if running != PYTHON:
+    if _running() != PYTHON:
         raise StaticError(
-            f"bytecode of {running} does not run in the {PYTHON} that is linked in: run "
+            f"bytecode of {_running()} does not run in the {PYTHON} that is linked in: run "
             f"`PYTHON={PYTHON} make setup` first"
         )
     folder.mkdir(parents=True, exist_ok=True)
     # On the same file system, so that the executable can be renamed into place.
     with tempfile.TemporaryDirectory(prefix=".link.", dir=folder) as name:
         work = Path(name)
-        made = assemble(base.folder, blob(), work, full_start=full_start)
+        program = bytecode.made_by(Path(sys.executable), first)
+        made = assemble(base.folder, program, work, full_start=full_start)
         _check(made)
         record = work / "record"
         record.write_text(json.dumps(base.record, indent=2) + "\n")
         record.replace(folder / "whereabouts.json")
         made.replace(folder / "whereabouts")
     return folder / "whereabouts"
+
+
+def _running() -> str:
+    return f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def _check(made: Path) -> None:

@@ -10,7 +10,7 @@ import marshal
 import subprocess
 from pathlib import Path
 
-from cni.build import blob
+from cni.bytecode import blob
 from cni.static.errors import StaticError
 from cni.static.executable import assemble
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.shim.conftest import shim, world
+from tests.shim.conftest import form, shim, traced, world
 
-__all__ = ["shim", "world"]
+__all__ = ["form", "shim", "traced", "world"]

@@ -2,75 +2,40 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cni.build import interpreter
 from hack.cluster.simnode import Pod, SimulatedNode
-from tests.shim import forms
+from tests.shim.instruments import Traced
 from tests.shim.world import World, config, pod
-
-# The trace is of the launcher in Python.
-pytestmark = pytest.mark.parametrize("shim", [forms.FOLDER], indirect=True)
 
 POINTS = 24
 
-# Runs the launcher as the kernel would, counts the lines that are executed and kills the process
-# at the last one that is wanted; a process that comes to its end writes down how many there were.
-TRACED = """
-import posix, sys
-left = [{lines}]
-def trace(frame, event, argument):
-    if event == "line":
-        left[0] -= 1
-        if left[0] == 0:
-            posix.kill(posix.getpid(), 9)
-    return trace
-def leave(code, leave=posix._exit):
-    sys.settrace(None)
-    fd = posix.open({count!r}, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC)
-    posix.write(fd, str({lines} - left[0]).encode())
-    leave(code)
-posix._exit = leave
-__file__ = {launcher!r}
-program = compile(open(__file__).read(), __file__, "exec")
-sys.settrace(trace)
-exec(program)
-"""
-
 
 class Killer:
-    """Runs a call of a node under the trace."""
+    """Runs a call of a node and kills it."""
 
     def __init__(
-        self, node: SimulatedNode, folder: Path, asked: dict[str, Any] | None = None
+        self, node: SimulatedNode, traced: Traced, asked: dict[str, Any] | None = None
     ) -> None:
         self._node = node
         self._asked = asked or config()
-        self._count, self._program = folder / "count", folder / "program"
-        self._script = folder / "traced"
-        self._script.write_text(
-            f'#!/bin/sh\nexec {interpreter()} -I -S -E -c "$(cat {self._program})"\n'
-        )
-        self._script.chmod(0o755)
+        self._traced = traced
 
-    def run(self, verb: str, one: Pod, lines: int) -> int:
+    def run(self, verb: str, one: Pod, line: int) -> int:
         """Run a call and kill it at a line; return its exit code."""
         shim = self._node.shim
-        self._program.write_text(
-            TRACED.format(lines=lines, count=str(self._count), launcher=str(shim))
-        )
-        self._node.shim = self._script
+        self._traced.die_at(line)
+        self._node.shim = self._traced.executable
         code = self._node.call(verb, one, self._asked).code
         self._node.shim = shim
         return code
 
     def lines(self, verb: str, one: Pod) -> int:
         """Run a call to its end and return how many lines it executed."""
-        assert self.run(verb, one, 10**9) == 0
-        count = int(self._count.read_text())
+        assert self.run(verb, one, 0) == 0
+        count = self._traced.passed()
         assert count > 500, "the trace did not see the shim"
         return count
 
@@ -96,11 +61,11 @@ def points(total: int) -> list[int]:
 
 
 def test_an_add_killed_at_any_line_is_made_good_by_the_next_attempt(
-    world: World, node: SimulatedNode, tmp_path: Path
+    world: World, node: SimulatedNode, traced: Traced
 ) -> None:
     kept, first = pod(), pod()
     node.add(kept, config())
-    killer = Killer(node, tmp_path)
+    killer = Killer(node, traced)
     total = killer.lines("ADD", first)
     node.delete(first, config())
     for line in points(total):
@@ -121,12 +86,12 @@ def test_an_add_killed_at_any_line_is_made_good_by_the_next_attempt(
 
 
 def test_a_del_killed_at_any_line_is_finished_by_the_next_one(
-    world: World, node: SimulatedNode, tmp_path: Path
+    world: World, node: SimulatedNode, traced: Traced
 ) -> None:
     kept, first = pod(), pod()
     node.add(kept, config())
     node.add(first, config())
-    killer = Killer(node, tmp_path)
+    killer = Killer(node, traced)
     total = killer.lines("DEL", first)
     for line in points(total):
         killed, other = pod(), pod()

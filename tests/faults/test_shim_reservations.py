@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from hack.cluster.simnode import SimulatedNode
 from tests.faults.actions import Action, CutBeforeSending, CutReply, Request, refusal
 from tests.faults.proxy import Proxy
 from tests.faults.test_shim_kill import Killer, points
-from tests.shim import forms
+from tests.shim.instruments import Traced
 from tests.shim.world import World, classic, config, pod
 
 CUTS = pytest.mark.parametrize(
@@ -131,10 +130,9 @@ def test_a_pool_that_refuses_the_entry_gets_the_reservation_taken_back(
 
 
 @MODES
-@pytest.mark.parametrize("shim", [forms.FOLDER], indirect=True)
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
 def test_a_call_killed_at_any_line_leaves_no_entry_without_its_reservation(
-    world: World, tmp_path: Path, verb: str, sliced: bool
+    world: World, traced: Traced, verb: str, sliced: bool
 ) -> None:
     """A reservation too many may stay where a process died between the two writes."""
     asked = config() if sliced else classic()
@@ -145,7 +143,7 @@ def test_a_call_killed_at_any_line_leaves_no_entry_without_its_reservation(
         name = world.shared(overlapping=True)
     node, first = world.node("n1", address_cooldown=0), pod()
     node.add(pod(), asked)
-    killer = Killer(node, tmp_path, asked)
+    killer = Killer(node, traced, asked)
     if verb == "DEL":
         node.add(first, asked)
     total = killer.lines(verb, first)

@@ -8,7 +8,7 @@ import pytest
 
 from hack.cluster.api import Api
 from hack.cluster.server import Cluster
-from tests.shim import forms
+from tests.shim import forms, instruments
 from tests.shim.world import World
 
 # Their subject is a form, and tools to build it, that this run may not be about.
@@ -16,10 +16,28 @@ collect_ignore_glob = [] if forms.STATIC in forms.named() else ["test_static*.py
 
 
 @pytest.fixture(scope="session", params=forms.named())
-def shim(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The executable in one of its forms, built from the tree as it is."""
-    form: str = request.param
+def form(request: pytest.FixtureRequest) -> str:
+    """The form that the shim is built in."""
+    named: str = request.param
+    return named
+
+
+@pytest.fixture(scope="session")
+def shim(form: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The executable, built from the tree as it is."""
     return forms.make(form, tmp_path_factory.mktemp(f"shim-{form}"))
+
+
+@pytest.fixture(scope="session")
+def observed(form: str, tmp_path_factory: pytest.TempPathFactory) -> instruments.Observed:
+    """A shim that tells what it has loaded."""
+    return instruments.Observed(form, tmp_path_factory.mktemp(f"observed-{form}"))
+
+
+@pytest.fixture(scope="session")
+def traced(form: str, tmp_path_factory: pytest.TempPathFactory) -> instruments.Traced:
+    """A shim that counts its lines, and dies at one of them."""
+    return instruments.Traced(form, tmp_path_factory.mktemp(f"traced-{form}"))
 
 
 @pytest.fixture

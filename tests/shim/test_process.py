@@ -11,30 +11,18 @@ from typing import Any
 
 import pytest
 
-from cni.build import build, interpreter, launcher
-from tests.shim import forms
+from tests.shim.instruments import Observed
 from tests.shim.world import World, config, pod
 
 DIET = {"posix", "sys", "gc", "time", "_json", "_socket", "_ssl", "binascii", "fcntl"}
 STAND_INS = {"json.decoder"}
+AT_START = {"_signal", "marshal"}  # built in, and imported by every start of Python that is whole
 ENVIRONMENT = {
     "CNI_COMMAND": "ADD",
     "CNI_CONTAINERID": "c1",
     "CNI_NETNS": "/var/run/netns/none",
     "CNI_IFNAME": "net1",
 }
-
-# Runs the launcher as the kernel would, and writes the modules down where it leaves the process.
-OBSERVED = """
-import posix, sys
-def leave(code, leave=posix._exit):
-    fd = posix.open({out!r}, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC)
-    posix.write(fd, "\\n".join(sys.modules).encode())
-    leave(code)
-posix._exit = leave
-__file__ = {launcher!r}
-exec(compile(open(__file__).read(), __file__, "exec"))
-"""
 
 
 def run(
@@ -58,33 +46,21 @@ def error(done: subprocess.CompletedProcess[bytes]) -> dict[str, Any]:
     return value
 
 
-def modules_of_bare_interpreter() -> set[str]:
-    listing = "import sys; print('\\n'.join(sys.modules))"
-    command = [str(interpreter()), "-I", "-S", "-E", "-c", listing]
-    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
-
-
-@pytest.mark.parametrize("shim", [forms.FOLDER], indirect=True)
 @pytest.mark.parametrize("verb", ["ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION", "misuse"])
 def test_the_shim_imports_only_what_its_diet_allows(
-    world: World, tmp_path: Path, verb: str
+    world: World, observed: Observed, verb: str
 ) -> None:
     world.slices("n1")
-    out, wrapper = tmp_path / "modules", tmp_path / "observed"
-    program = OBSERVED.format(out=str(out), launcher=str(world.shim))
-    (tmp_path / "program").write_text(program)
-    wrapper.write_text(f'#!/bin/sh\nexec {interpreter()} -I -S -E -c "$(cat {tmp_path}/program)"\n')
-    wrapper.chmod(0o755)
     node, one = world.node("n1"), pod()
     asked = {**config(), "cniVersion": "1.1.0", "cni.dev/valid-attachments": []}
     asked["prevResult"] = node.add(one, asked).result
-    node.shim = wrapper
+    node.shim = observed.executable
     outcome = node.call(verb, pod() if verb == "ADD" else one, asked)
     assert outcome.code == (1 if verb == "misuse" else 0), outcome
-    loaded = set(out.read_text().split()) - modules_of_bare_interpreter()
+    loaded = observed.modules()
     own = {name for name in loaded if name.partition(".")[0] in ("cni", "whereabouts_fast")}
     assert "cni.build" not in own
-    assert loaded - own <= DIET | STAND_INS
+    assert loaded - own <= DIET | STAND_INS | AT_START
     # Loading is most of a call's cost: what it does not need must not be there.
     others = {"CHECK": {"cni.check"}, "GC": {"cni.collect"}, "STATUS": {"cni.status", "cni.probe"}}
     for other, modules in others.items():
@@ -106,33 +82,6 @@ def test_the_folder_may_be_moved_and_linked_to(shim: Path, tmp_path: Path) -> No
     second.symlink_to("whereabouts")
     for path in (moved / "whereabouts", link, second):
         assert json.loads(run(path, "{}", CNI_COMMAND="VERSION").stdout)["supportedVersions"]
-
-
-def test_an_interpreter_whose_path_the_kernel_cannot_take_is_started_by_the_shell(
-    tmp_path: Path,
-) -> None:
-    long = tmp_path / ("deep " + "x" * 120)
-    long.mkdir()
-    python = long / "python"
-    python.write_text(f'#!/bin/sh\nexec {interpreter()} "$@"\n')
-    python.chmod(0o755)
-    assert launcher(python).startswith(b"#!/bin/sh\n")
-    built = build(tmp_path / "built", python)
-    assert json.loads(run(built, "{}", CNI_COMMAND="VERSION").stdout)["cniVersion"] == "1.1.0"
-
-
-def test_two_builds_are_alike(tmp_path: Path) -> None:
-    first, second = build(tmp_path / "1"), build(tmp_path / "2")
-    for path in first.parent.iterdir():
-        assert path.read_bytes() == (second.parent / path.name).read_bytes()
-
-
-@pytest.mark.parametrize("shim", [forms.FOLDER], indirect=True)
-def test_bytecode_of_another_interpreter_is_a_cni_error(shim: Path, tmp_path: Path) -> None:
-    shutil.copy(shim, tmp_path / "whereabouts")
-    done = run(tmp_path / "whereabouts", "{}", CNI_COMMAND="VERSION")
-    assert done.returncode == 1
-    assert "build it again" in json.loads(done.stdout)["details"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 /* Starts Python as far as the shim needs it, and runs the shim's modules, which are linked in.
  *
+ * FOLDER: some of Python's modules are files in lib/ beside the executable; else all are linked in.
+ * BUILT_IN(X) lists those of the shim's that are, besides what Python's own start needs.
  * FULL_START takes the public way instead: Python's whole start, with its table of frozen modules
  * and the encodings that it reads there. It costs about two milliseconds a call.
  */
@@ -7,10 +9,14 @@
 #include <Python.h>
 #include <marshal.h>
 
-#include <nss.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
+#ifndef FOLDER
+#include <nss.h>
+#endif
 
 #define LINK_IN(name, path)                                                                      \
     __asm__(".section .rodata\n.balign 16\n" #name ":\n.incbin \"" path "\"\n"                  \
@@ -41,8 +47,7 @@ int _PySignal_Init(int install_signal_handlers);
 
 /* Stands in for the table of Python's own library, which brings in modules that nobody imports. */
 #define MODULES(X)                                                                               \
-    X(posix) X(time) X(gc) X(_imp) X(_string) X(_signal) X(_thread) X(_weakref) X(_json)         \
-    X(_socket) X(_ssl) X(select) X(fcntl) X(binascii) X(math) X(_struct) X(_sha256)
+    X(posix) X(time) X(gc) X(_imp) X(_string) X(_signal) X(_thread) X(_weakref) BUILT_IN(X)
 #define DECLARED(name) PyObject *PyInit_##name(void);
 #define LISTED(name) {#name, PyInit_##name},
 MODULES(DECLARED)
@@ -56,7 +61,8 @@ struct _inittab _PyImport_Inittab[] = {
 
 static int failed(const char *why) {
     printf("{\"cniVersion\":\"1.0.0\",\"code\":999,\"msg\":\"the plugin cannot start: %s\","
-           "\"details\":\"is there memory left?\"}\n", why ? why : "unknown");
+           "\"details\":\"is there memory left, and is all there that was built?\"}\n",
+           why ? why : "unknown");
     fflush(stdout);
     return 1;
 }
@@ -104,11 +110,24 @@ static PyStatus start_python(void) {
     return status;
 }
 
+#ifdef FOLDER
+static PyObject *folder(void) {
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    while (length > 0 && path[length - 1] != '/')
+        length--;
+    path[length > 0 ? length : 0] = 0;
+    return PyUnicode_DecodeFSDefault(path);
+}
+#endif
+
 int main(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
+#ifndef FOLDER
     /* Other name services are libraries of the host, which need the libc that they were made for. */
     __nss_configure_lookup("hosts", "files dns");
+#endif
     /* As Python's own start does: what cannot be written is an error, not the end. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -117,7 +136,12 @@ int main(void) {
         return failed(status.err_msg);
     PyGC_Disable();
     PyObject *code = PyMarshal_ReadObjectFromString((const char *)shim, shim_end - shim);
+#ifdef FOLDER
+    PyObject *globals = Py_BuildValue("{s:d,s:N}", "start", now.tv_sec + now.tv_nsec * 1e-9,
+                                      "folder", folder());
+#else
     PyObject *globals = Py_BuildValue("{s:d}", "start", now.tv_sec + now.tv_nsec * 1e-9);
+#endif
     if (code && globals && !PyDict_SetItemString(globals, "__builtins__", PyEval_GetBuiltins()))
         /* Comes back only if the shim could not even begin. */
         PyEval_EvalCode(code, globals, globals);
