@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,6 +23,7 @@ from tests.integration.controller_process import (
     wait_open,
     wait_table,
 )
+from tests.integration.machines import DEFINITION
 from tests.integration.test_controller_process import fetch
 from whereabouts_fast.controller import permissions
 from whereabouts_fast.controller.permissions import Need
@@ -61,36 +61,14 @@ async def test_each_right_that_is_missing_is_found(limited: Account) -> None:
 async def test_a_kind_that_may_be_absent_is_asked_for_where_it_is_installed(
     own_cluster: Cluster,
 ) -> None:
-    (optional,) = (need for need in ALL if need.optional)
-    assert optional.resource is VMIS
+    optional = [need for need in ALL if need.optional]
+    assert {need.resource for need in optional} == {VMIS}
     with account(own_cluster) as limited:
-        limited.allow(need for need in ALL if need != optional)
+        limited.allow(need for need in ALL if need not in optional)
         async with connected(limited) as client:
             await denied_in_the_end(client, [])
-            await asyncio.to_thread(own_cluster.api.create, CRDS.path(), definition_of_vmis())
-            await denied_in_the_end(client, [optional])
-
-
-def definition_of_vmis() -> dict[str, Any]:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": CRDS.api_version,
-        "kind": CRDS.kind,
-        "metadata": {"name": VMIS.full_name},
-        "spec": {
-            "group": VMIS.group,
-            "names": {"kind": VMIS.kind, "plural": VMIS.plural},
-            "scope": "Namespaced",
-            "versions": [
-                {
-                    "name": VMIS.version,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": schema},
-                }
-            ],
-        },
-    }
+            await asyncio.to_thread(own_cluster.api.create, CRDS.path(), DEFINITION)
+            await denied_in_the_end(client, optional)
 
 
 def test_a_right_that_is_missing_is_told_and_waited_for(

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from whereabouts_fast.controller.announce import SliceEvents, Tell
 from whereabouts_fast.controller.leaks import Leaks
+from whereabouts_fast.controller.pairs import Pairs
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.releases import Releases
 from whereabouts_fast.controller.reservations import Reservations
@@ -20,6 +21,8 @@ from whereabouts_fast.observability.metrics import Metrics
 from whereabouts_fast.settings import ControllerSettings
 
 QUEUE = "leaks"
+PAIR_QUEUE = "reservations"
+QUEUES = (QUEUE, PAIR_QUEUE)
 # Pods looked at between two turns of everybody else in the process.
 _STRIDE = 500
 
@@ -39,54 +42,63 @@ class Collector:
         self._usage = usage
         self._settings = settings
         self._queue: WorkQueue[str] = WorkQueue(QUEUE, hook=metrics.queue)
+        self._pair_queue: WorkQueue[str] = WorkQueue(PAIR_QUEUE, hook=metrics.queue)
         self._events = SliceEvents(tell)
-        releases = Releases(
-            world,
-            usage,
-            Pools(client, world, metrics.written),
-            Reservations(client, world.namespace, metrics.written),
-            self._events,
-            metrics,
-        )
+        pools = Pools(client, world, metrics.written)
+        reservations = Reservations(client, world.namespace, metrics.written)
+        releases = Releases(world, usage, pools, reservations, self._events, metrics)
+        graces = Graces(settings.leak_grace, settings.leak_grace_lost)
         self._leaks = Leaks(
             client,
             usage,
             releases,
-            Graces(settings.leak_grace, settings.leak_grace_lost),
+            graces,
             self._queue.add_after,
             metrics,
             in_flight=settings.pools_in_flight,
             again=settings.leak_sweep_period,
+        )
+        self._pairs = Pairs(
+            client, usage, pools, reservations, graces, self._pair_queue.add_after, metrics
         )
 
     async def run(self) -> NoReturn:
         """Work once the caches are filled; before that, absence means nothing."""
         for informer in self._usage.informers:
             await informer.synced()
-        self._usage.changed = self._leaks.consider
+        self._usage.changed = self._consider
         try:
             async with asyncio.TaskGroup() as group:
                 # As many workers as pools may be in flight: one that hangs holds up one worker.
                 workers = self._settings.pools_in_flight
-                group.create_task(run_workers(self._queue, self._leaks.reconcile, workers, _failed))
+                for queue, work in (
+                    (self._queue, self._leaks.reconcile),
+                    (self._pair_queue, self._pairs.reconcile),
+                ):
+                    group.create_task(run_workers(queue, work, workers, _failed))
                 await self._sweep()
         finally:
             self._usage.changed = nobody
             self._leaks.forget()
+            self._pairs.forget()
             self._events.flush()
+
+    def _consider(self, podref: str) -> None:
+        self._leaks.consider(podref)
+        self._pairs.consider(podref)
 
     async def _sweep(self) -> NoReturn:
         while True:
             for number, podref in enumerate(self._usage.podrefs()):
                 if number % _STRIDE == 0:
                     await asyncio.sleep(0)
-                self._leaks.consider(podref)
+                self._consider(podref)
             await asyncio.sleep(self._settings.leak_sweep_period)
 
 
 def _failed(name: str, error: Exception, pause: float) -> None:
     log = logs.get("leaks")
     if isinstance(error, ApiError):
-        log.error("Failed to look for leaks", pool=name, err=str(error), retry=round(pause, 1))
+        log.error("Failed to look for leaks", object=name, err=str(error), retry=round(pause, 1))
     else:
-        log.error("Failed to look for leaks", pool=name, retry=round(pause, 1), exc_info=error)
+        log.error("Failed to look for leaks", object=name, retry=round(pause, 1), exc_info=error)

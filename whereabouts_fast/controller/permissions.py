@@ -63,7 +63,7 @@ def needs(namespace: str, lease: str) -> list[Need]:
         Need(NAMESPACES, "get", name=namespace),
         *(Need(CRDS, "get", name=one.full_name) for one in (*_OURS, NADS)),
         Need(CRDS, "get", name=VMIS.full_name),
-        Need(VMIS, "get", optional=True),
+        *(Need(VMIS, verb, optional=True) for verb in ("get", "list")),
     ]
     own = [
         *_each(IPPOOLS, "get", "list", "watch", "create", "patch", "delete", namespace=namespace),

@@ -68,8 +68,8 @@ async def _until_signal(settings: ControllerSettings) -> None:
 async def serve(settings: ControllerSettings, stopping: asyncio.Event) -> None:
     """Run the controller until `stopping` is set; logging and signals are the caller's."""
     metrics = Metrics(os.environ.get("WHEREABOUTS_REVISION", ""))
-    metrics.queue.known(QUEUE)
-    metrics.queue.known(collector.QUEUE)
+    for queue in (QUEUE, *collector.QUEUES):
+        metrics.queue.known(queue)
     metrics.leading(LEASE, False)
     metrics.may_drop(Reason)
     agent = f"{COMPONENT}/{version('whereabouts-fast')}"

@@ -16,7 +16,6 @@ from whereabouts_fast.kube.errors import Conflict
 from whereabouts_fast.kube.resource import IPPOOLS
 from whereabouts_fast.observability import logs
 from whereabouts_fast.resources.pools import PoolView
-from whereabouts_fast.resources.reservations import ReservationView
 
 _ATTEMPTS = 2
 
@@ -68,12 +67,6 @@ class Releases:
                 return
         text = f"IPPool {name} is written by others at the same time"
         raise Conflict(409, "Conflict", text)
-
-    async def remove(self, view: ReservationView) -> None:
-        """Delete a reservation without an allocation. Raises ApiError."""
-        if await self._reservations.remove(view):
-            self._counters.leak_released("reservation")
-            self._log.info("Released reservation", reservation=view.name, pod=view.holder.podref)
 
     async def _unreserve(self, pool: PoolView, entry: Allocation) -> None:
         holder = Holder(entry.podref, entry.id, entry.ifname)

@@ -52,6 +52,14 @@ class Reservations:
             raise
         self._written("OverlappingRangeIPReservation", "ok")
 
+    async def exists(self, name: str) -> bool:
+        """Read one live; whether there is one of this name. Raises ApiError."""
+        try:
+            await self._client.get(RESERVATIONS, self._namespace, name, metadata_only=True)
+        except NotFound:
+            return False
+        return True
+
     async def remove(self, view: ReservationView) -> bool:
         """Delete a reservation if it is still the same object; whether it was. Raises ApiError."""
         kind = RESERVATIONS.kind

@@ -9,16 +9,20 @@ from pydantic import Field, ValidationError
 
 from whereabouts_fast.ipam import naming
 from whereabouts_fast.ipam.overlap import Holder
-from whereabouts_fast.resources.metadata import Metadata, Model, metadata_of
+from whereabouts_fast.resources.metadata import Metadata, Model, metadata_of, read_time
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationView:
-    """One reservation; its holder has no pod when the object could not be read."""
+    """One reservation; its holder has no pod when the object could not be read.
+
+    `created` is in seconds since the epoch.
+    """
 
     name: str
     uid: str
     holder: Holder
+    created: float | None = None
 
 
 class _Spec(Model):
@@ -40,7 +44,8 @@ def decode_reservation(raw: dict[str, Any]) -> ReservationView:
         model = _Reservation(metadata=metadata_of(raw))
     spec = model.spec
     holder = Holder(spec.podref, spec.container, spec.ifname)
-    return ReservationView(model.metadata.name, model.metadata.uid, holder)
+    meta = model.metadata
+    return ReservationView(meta.name, meta.uid, holder, read_time(meta.created))
 
 
 def encode_reservation(namespace: str, name: str, holder: Holder) -> dict[str, Any]:
