@@ -13,6 +13,8 @@ from typing import Any, Literal, Self, TypeVar, cast, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
+from whereabouts_fast.ipam import selectors
+
 DEFAULT_NAMESPACE = "kube-system"
 LEASE_JITTER = 1.2
 
@@ -112,6 +114,24 @@ class ControllerSettings(BaseModel):
         reason="How long SIGTERM waits for work under way; below the 30 s Kubernetes gives a pod.",
         example="20",
     )
+    node_selector: str = setting(
+        "",
+        unit="label selector",
+        reason=(
+            "Which nodes may hold slices; empty means all. A node that stops matching gives its"
+            " slices back as if it were deleted."
+        ),
+        example="kubernetes.io/os=linux,node-role.kubernetes.io/edge",
+    )
+    idle_slice_seconds: float = setting(
+        300.0,
+        unit="seconds",
+        reason=(
+            "How long a slice is empty before a node that can do without it gives it back; long"
+            " enough for pods that are replaced."
+        ),
+        example="300",
+    )
     workers: int = setting(
         4,
         unit="count",
@@ -185,6 +205,12 @@ class ControllerSettings(BaseModel):
         Listen.parse(value)
         return value
 
+    @field_validator("node_selector")
+    @classmethod
+    def _node_selector_is_one(cls, value: str) -> str:
+        selectors.parse(value)
+        return value
+
     @field_validator(
         "lease_duration",
         "renew_deadline",
@@ -195,6 +221,7 @@ class ControllerSettings(BaseModel):
         "leak_grace",
         "leak_grace_lost",
         "leak_sweep_period",
+        "idle_slice_seconds",
     )
     @classmethod
     def _is_a_time_span(cls, value: float) -> float:

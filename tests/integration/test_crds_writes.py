@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,17 +87,17 @@ def test_opening_tests_the_uid(api: Api, pool: dict[str, Any]) -> None:
 def test_closing_is_conditional_on_the_uid_and_may_be_repeated(
     api: Api, pool: dict[str, Any]
 ) -> None:
-    uid = pool["metadata"]["uid"]
-    api.patch(POOL, open_patch(uid))
-    assert status_of(api, POOL, close_patch("another")) == (422, "Invalid")
+    view = decode_pool(pool)
+    api.patch(POOL, open_patch(view.uid))
+    assert status_of(api, POOL, close_patch(replace(view, uid="another"))) == (422, "Invalid")
     assert "closed" not in api.get(POOL)["spec"]
     for _ in range(2):
-        assert decode_pool(api.patch(POOL, close_patch(uid))).closed
+        assert decode_pool(api.patch(POOL, close_patch(view))).closed
 
 
 def test_a_patch_can_be_answered_with_metadata_only(api: Api, pool: dict[str, Any]) -> None:
     headers = {"Content-Type": "application/json-patch+json", "Accept": METADATA_ONLY}
-    change = close_patch(pool["metadata"]["uid"])
+    change = close_patch(decode_pool(pool))
     answer = api.request("PATCH", POOL, change, headers=headers)
     assert answer["kind"] == "PartialObjectMetadata"
     assert answer["metadata"]["uid"] == pool["metadata"]["uid"]

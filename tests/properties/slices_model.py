@@ -8,10 +8,12 @@ view of each kind is as old as its last refresh, except that it remembers its ow
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from whereabouts_fast.ipam.holdings import (
+    Answer,
     Close,
     Confirm,
     Create,
@@ -20,13 +22,15 @@ from whereabouts_fast.ipam.holdings import (
     NodeSeen,
     Observed,
     Open,
+    Plan,
     PoolSeen,
 )
 from whereabouts_fast.ipam.ranges import Range
-from whereabouts_fast.ipam.slices import Plan, gives, plan
+from whereabouts_fast.ipam.slices import gives, plan
 
 NETWORK = "blue"
 COOLDOWN = 60.0
+IDLE = 200.0
 
 
 class RefusedError(Exception):
@@ -42,6 +46,10 @@ class Pool:
     prefix: int
     closed: bool = True
     used: frozenset[int] = frozenset()
+    # What its node asks for, and the last answer: a pool's name or a reason.
+    want: bool = False
+    more: str = ""
+    refused: str = ""
 
     @property
     def name(self) -> str:
@@ -55,9 +63,18 @@ class Pool:
     def addresses(self) -> range:
         return range(self.base, self.base + (1 << (32 - self.prefix)))
 
-    def seen(self) -> PoolSeen:
+    def seen(self, idle: float | None = None) -> PoolSeen:
         return PoolSeen(
-            self.name, self.node, NETWORK, self.base, self.prefix, self.closed, not self.used
+            self.name,
+            self.node,
+            NETWORK,
+            self.base,
+            self.prefix,
+            self.closed,
+            not self.used,
+            taken=tuple(sorted(address - self.base for address in self.used)),
+            want=self.want,
+            idle=idle,
         )
 
 
@@ -72,6 +89,7 @@ class Network:
     range: Range
     size: int
     wanted: bool = True
+    slice_max: int = 8
 
 
 @dataclass
@@ -106,7 +124,13 @@ class Api:
         pool = self.pools.get(name)
         if pool is None or pool.uid != uid or (not closed and not pool.closed):
             raise RefusedError
-        return self._store(replace(pool, closed=closed))
+        return self._store(replace(pool, closed=closed, want=pool.want and not closed))
+
+    def answer_pool(self, name: str, uid: int, more: str, refused: str) -> Pool:
+        pool = self.pools.get(name)
+        if pool is None or pool.uid != uid or not pool.want:
+            raise RefusedError
+        return self._store(replace(pool, want=False, more=more, refused=refused))
 
     def delete_pool(self, name: str, version: int) -> None:
         pool = self.pools.get(name)
@@ -116,7 +140,7 @@ class Api:
         del self.pools[name]
 
     def add(self, name: str) -> None:
-        """A plugin's ADD: it tests that the pool is open, and nothing else."""
+        """A plugin's ADD: it tests that the pool is open; on a full one it asks for more."""
         pool = self.pools.get(name)
         if pool is None or pool.closed:
             raise RefusedError
@@ -124,6 +148,8 @@ class Api:
         free = [a for a in pool.addresses if a not in pool.used and usable(a)]
         if free:
             self._store(replace(pool, used=pool.used | {free[0]}))
+        elif not pool.want:
+            self._store(replace(pool, want=True, more="", refused=""))
 
     def remove(self, name: str, address: int) -> None:
         pool = self.pools[name]
@@ -142,6 +168,8 @@ class Controller:
         self.api = api
         self.program: Iterator[None] | None = None
         self.last: Plan | None = None
+        # Pools by uid that it has seen empty, since when; a new process begins anew.
+        self.empty: dict[int, float] = {}
         self.refresh_network()
         self.refresh_nodes()
         self.refresh_pools()
@@ -155,6 +183,8 @@ class Controller:
 
     def refresh_pools(self) -> None:
         self.pools = dict(self.api.pools)
+        known, now = self.empty, self.api.now
+        self.empty = {p.uid: known.get(p.uid, now) for p in self.pools.values() if not p.used}
 
     def refresh_table(self) -> None:
         self.table = self.api.table
@@ -168,8 +198,10 @@ class Controller:
             cooldown=COOLDOWN,
             nodes=tuple(self.nodes.values()),
             table=self.table.held if self.table else None,
-            pools=tuple(pool.seen() for pool in self.pools.values()),
+            pools=tuple(p.seen(self.empty.get(p.uid)) for p in self.pools.values()),
             gone=gone,
+            slice_max=self.network.slice_max,
+            idle_seconds=IDLE,
         )
 
     def step(self) -> bool:
@@ -226,6 +258,7 @@ class Controller:
     def _act(self, decided: Plan, known: dict[str, Pool]) -> Generator[None, None, frozenset[Held]]:
         gone: set[Held] = set()
         opening: list[Pool] = []
+        answers: list[Answer] = []
         for action in decided.actions:
             yield
             try:
@@ -244,11 +277,25 @@ class Controller:
                         self.pools[opening[-1].name] = opening[-1]
                     case Open(pool):
                         opening.append(known[pool.name])
+                    case Answer():
+                        answers.append(action)
             except RefusedError:
                 continue
         if opening:
             yield from self._open(opening)
+        for action in answers:
+            yield
+            self._answer(action)
         return frozenset(gone)
+
+    def _answer(self, action: Answer) -> None:
+        asked, more = self.pools.get(action.pool.name), action.more
+        target = "" if more is None else f"{more.node}-{more.base}-{more.prefix}"
+        if asked is None or (target and (target not in self.pools or self.pools[target].closed)):
+            return
+        with suppress(RefusedError):
+            answered = self.api.answer_pool(asked.name, asked.uid, target, action.refused)
+            self.pools[asked.name] = answered
 
     def _open(self, opening: list[Pool]) -> Iterator[None]:
         yield

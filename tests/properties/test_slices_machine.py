@@ -11,8 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.properties.slices_model import COOLDOWN, Api, Controller, Network, RefusedError
 from whereabouts_fast.ipam import ranges
-from whereabouts_fast.ipam.holdings import ACTIVE, DRAINING
+from whereabouts_fast.ipam.holdings import ACTIVE, DRAINING, Held
 
+Key = tuple[str, int, int]
 KINDS = ["network", "nodes", "pools", "table"]
 NEWS = st.one_of(st.just(set(KINDS)), st.sets(st.sampled_from(KINDS)))
 NODES = [f"n{number}" for number in range(6)]
@@ -70,9 +71,12 @@ class Cluster(RuleBasedStateMachine):
         whole=st.sampled_from(RANGES),
         size=st.sampled_from([29, 30, 30, 31]),
         wanted=st.sampled_from([True, True, False]),
+        slice_max=st.sampled_from([1, 2, 8]),
     )
-    def network_is_edited(self, whole: ranges.Range, size: int, wanted: bool) -> None:
-        self.api.network = Network(whole, size, wanted)
+    def network_is_edited(
+        self, whole: ranges.Range, size: int, wanted: bool, slice_max: int
+    ) -> None:
+        self.api.network = Network(whole, size, wanted, slice_max)
 
     @precondition(lambda self: self.api.table is not None)
     @rule()
@@ -97,7 +101,8 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1), rounds=st.integers(1, 4))
     def controller_leads_for_minutes(self, which: int, rounds: int) -> None:
-        # Long enough, while the other is paused anywhere, for a slice to find another holder.
+        # Long enough, while the other is paused anywhere, for a slice to find another holder, and
+        # for empty ones to go back.
         for _ in range(rounds):
             self.controller_finishes(which, set(KINDS))
             self.api.now += COOLDOWN
@@ -166,22 +171,28 @@ class Cluster(RuleBasedStateMachine):
         network = self.api.network
         for one in held:
             assert one.state in (ACTIVE, DRAINING)
-            key = (one.node, one.base, one.prefix)
+            key = key_of(one)
             if one.state == ACTIVE:
                 assert one.node in self.api.nodes
                 assert not pools[key].closed
             else:
                 assert pools[key].closed
                 assert pools[key].used, "what drains is waiting for its last address"
-        lost = set(pools) - {(h.node, h.base, h.prefix) for h in held}
+        lost = set(pools) - {key_of(h) for h in held}
         assert not lost or self.lost_tables
         assert all(pools[key].addresses[0] > network.range.end for key in lost)
         if not network.wanted:
             assert not active
             assert (self.api.table is None) == (not held)
             return
-        assert active | set(end.last.waiting) == set(self.api.nodes)
-        assert not active & set(end.last.waiting)
+        useful = {
+            h.node
+            for h in held
+            if h.state == ACTIVE and any(map(network.range.usable, pools[key_of(h)].addresses))
+        }
+        assert useful | set(end.last.waiting) == set(self.api.nodes)
+        assert not useful & set(end.last.waiting)
+        self.check_shares(end, {key_of(h) for h in held if h.state == ACTIVE})
         if end.last.waiting:
             assert end.last.figures.free == 0
         for node in self.api.nodes:
@@ -196,6 +207,23 @@ class Cluster(RuleBasedStateMachine):
             ]
             if live:
                 assert node in active, "a node with live addresses keeps its slice"
+
+    def check_shares(self, end: Controller, active: set[Key]) -> None:
+        assert end.last is not None
+        for name in self.api.nodes:
+            mine = [p for p in self.api.pools.values() if p.node == name and p.key in active]
+            addresses = {address for pool in mine for address in pool.addresses}
+            usable = set(filter(self.api.network.range.usable, addresses))
+            free = len(usable - {address for pool in mine for address in pool.used})
+            assert not any(pool.want for pool in mine), "every want is answered"
+            if usable and (free < 1 or free * 10 < len(usable)):
+                assert name in end.last.stuck, "who runs short grows, or there is a reason"
+            else:
+                assert name not in end.last.stuck
+
+
+def key_of(held: Held) -> Key:
+    return held.node, held.base, held.prefix
 
 
 TestCluster = Cluster.TestCase

@@ -12,6 +12,7 @@ from cni import errors, protocol
 from cni import version as shim_version
 from whereabouts_fast.controller import process
 from whereabouts_fast.ipam import naming, netconf
+from whereabouts_fast.resources.attachments import NODE_SELECTOR
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/interfaces.md").read_text(encoding="utf-8")
@@ -59,7 +60,8 @@ def test_every_error_code_is_documented() -> None:
 
 def test_names_and_user_agents_are_documented() -> None:
     assert first("Labels and annotations") == {
-        value for name, value in vars(naming).items() if name.startswith(("LABEL_", "ANNOTATION_"))
+        NODE_SELECTOR,
+        *(v for name, v in vars(naming).items() if name.startswith(("LABEL_", "ANNOTATION_"))),
     }
     product = shim_version.USER_AGENT.split("/")[0]
     assert f"`{product}/<version>`" in PAGE

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from whereabouts_fast.controller.reasons import Reason
+from whereabouts_fast.controller.reasons import WARNING, Reason
 
 _SHOWN = 5
 
@@ -70,6 +70,15 @@ class SliceEvents:
         if key not in self._resting:
             self._rest(key, self._settle)
 
+    def spent(self, about: Reference, table: str, what: str, nodes: Mapping[str, str]) -> None:
+        """Warn that nodes have no address left of what is called `what`; maps node to reason."""
+        key = (table, Reason.SPENT)
+        pending = self._pending.setdefault(key, _Pending(about))
+        pending.slices.update(nodes)
+        pending.message = what
+        if key not in self._resting:
+            self._rest(key, self._settle)
+
     def satisfied(self, table: str) -> None:
         """Withdraw a warning that was not told yet."""
         self._pending.pop((table, Reason.EXHAUSTED), None)
@@ -99,14 +108,30 @@ class SliceEvents:
         del self._resting[key]
         if key in self._pending:
             self._say(key)
-            self._rest(key, self._insist if key[1] is Reason.EXHAUSTED else self._pause)
+            self._rest(key, self._insist if key[1].type == WARNING else self._pause)
 
     def _say(self, key: _Key) -> None:
         pending, reason = self._pending.pop(key), key[1]
         if reason is Reason.EXHAUSTED:
             self._tell(pending.about, reason, pending.message)
+        elif reason is Reason.SPENT:
+            self._tell(pending.about, reason, _spent(pending.message, pending.slices))
         else:
             self._tell(pending.about, reason, _sentence(*_WORDS[reason], pending.slices))
+
+
+def _spent(what: str, nodes: Mapping[str, str]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for node, reason in nodes.items():
+        by_reason.setdefault(reason, []).append(node)
+    parts = []
+    for reason, names in by_reason.items():
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        parts.append(f"on {', '.join(names[:_SHOWN])}{more} ({reason})")
+    return (
+        f"{what} has no free address {', '.join(parts)}: widen the range, raise node_slice_max, or"
+        " remove pods"
+    )
 
 
 # What was done, to what in singular and plural, and the word before whose it is.

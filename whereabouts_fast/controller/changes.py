@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from whereabouts_fast.ipam.holdings import ACTIVE, Held
 
-DEALT, RETURNED, REBUILT = "dealt", "returned", "rebuilt"
+DEALT, GROWN, RETURNED, REBUILT = "dealt", "grown", "returned", "rebuilt"
 
 _Key = tuple[str, int, int]
 
@@ -35,13 +35,16 @@ def between(
     """Compare two tables (`before` None: there was none); `pools` says whether a pool exists."""
     rebuilding = before is None
     old: dict[_Key, Held] = {_key(held): held for held in before or ()}
+    served = {held.node for held in old.values() if held.state == ACTIVE}
     changes = Changes()
     for held in after:
         known = old.pop(_key(held), None)
         if known is not None and known.state == held.state:
             continue
         if held.state == ACTIVE:
-            reason = RETURNED if known is not None else DEALT
+            reason = GROWN if held.node in served else DEALT
+            if known is not None:
+                reason = RETURNED
             if rebuilding and pools(held):
                 reason = REBUILT
             changes.assigned.setdefault(reason, {})[cidr(held)] = held.node

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whereabouts_fast.controller.reasons import Reason
-from whereabouts_fast.ipam import netconf
+from whereabouts_fast.ipam import netconf, selectors
 from whereabouts_fast.ipam.netconf import ConfigError, NetConf, Network
+from whereabouts_fast.ipam.selectors import EVERYTHING, Selector, SelectorError
+from whereabouts_fast.resources.attachments import NODE_SELECTOR
 
 if TYPE_CHECKING:
     from whereabouts_fast.resources.attachments import AttachmentView
@@ -52,11 +54,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One network as one NAD describes it; `place` is its position in the NAD."""
+    """One network as one NAD describes it; `place` is its position in the NAD.
+
+    `selector` says which nodes take part, None when that cannot be read.
+    """
 
     source: Source
     place: int
     network: Network
+    selector: Selector | None = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +81,32 @@ def read(nad: AttachmentView) -> Reading:
     source = Source(nad.created, nad.namespace, nad.name, nad.uid)
     if nad.problem:
         return Reading(problems=(Problem(source, Reason.INVALID, nad.problem),))
+    selector, fault = _selector(nad.node_selector)
     try:
         confs = [
             netconf.parse(config, fallback_name=nad.name)
             for config in netconf.ipam_configs(_decode(nad.config))
         ]
         claims = tuple(
-            Claim(source, place, network)
+            Claim(source, place, network, selector)
             for place, network in enumerate(n for conf in confs for n in conf.networks)
         )
     except ConfigError as error:
         return Reading(problems=(Problem(source, Reason.INVALID, str(error)),))
     slips = [text for conf in confs for text in _slips(conf)]
-    problems = (Problem(source, Reason.INVALID, "; ".join(slips)),) if slips else ()
-    return Reading(claims, problems)
+    texts = ["; ".join(slips), fault if claims else ""]
+    return Reading(claims, tuple(Problem(source, Reason.INVALID, text) for text in texts if text))
+
+
+def _selector(text: str) -> tuple[Selector | None, str]:
+    try:
+        return selectors.parse(text), ""
+    except SelectorError as error:
+        return None, (
+            f'annotation {NODE_SELECTOR} "{text}" {error}: write a label selector such as'
+            " role=worker,zone in (a,b); until then the nodes that hold slices keep them, and no"
+            " other gets one"
+        )
 
 
 def _decode(text: str) -> object:

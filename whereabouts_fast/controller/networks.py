@@ -21,6 +21,8 @@ from whereabouts_fast.controller.reasons import Reason
 from whereabouts_fast.ipam import naming
 from whereabouts_fast.ipam.netconf import Network
 from whereabouts_fast.ipam.ranges import Range
+from whereabouts_fast.ipam.selectors import EVERYTHING, Selector
+from whereabouts_fast.resources.attachments import NODE_SELECTOR
 
 Identity = tuple[str, str]
 
@@ -46,13 +48,15 @@ class Wanted:
     """A network in slice mode that is to be served.
 
     `table` names its NodeSlicePool. `size` is a prefix length. `sources` are its NADs, the oldest,
-    whose word counts, first.
+    whose word counts, first. `selector` says which nodes take part; where it is None, those that
+    hold slices already.
     """
 
     network: Network
     size: int
     table: str
     sources: tuple[Source, ...]
+    selector: Selector | None = EVERYTHING
 
     @property
     def space(self) -> str:
@@ -144,7 +148,8 @@ def resolve(readings: Iterable[Reading], tables: Iterable[TableSeen]) -> Resolut
     for candidate in served:
         size = candidate.network.slice_size
         if size is not None and candidate.table:
-            wanted = Wanted(candidate.network, size, candidate.table, candidate.sources)
+            selector = candidate.claims[0].selector
+            wanted = Wanted(candidate.network, size, candidate.table, candidate.sources, selector)
             spaces.setdefault(wanted.space, []).append(wanted)
     return Resolution(
         {key: tuple(value) for key, value in spaces.items()}, tuple(problems), _shared(accepted)
@@ -183,6 +188,7 @@ def _disagreement(older: Claim, younger: Claim) -> str:
             ("node_slice_max", ours.slice_max != theirs.slice_max),
             ("node_slice_cooldown", ours.slice_cooldown != theirs.slice_cooldown),
             ("range_start, range_end, exclude or gateway", ours.range != theirs.range),
+            (f"annotation {NODE_SELECTOR}", older.selector != younger.selector),
         )
         if differ
     ]

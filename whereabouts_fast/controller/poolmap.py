@@ -17,7 +17,7 @@ from whereabouts_fast.resources.pools import PoolView
 
 # Address space, network ("" where the name does not bear it out), IP version.
 Home = tuple[str, str, int]
-_APART, _UNCERTAIN, _BAD = "apart", "uncertain", "bad"
+_APART, _UNCERTAIN, _BAD, _NODE = "apart", "uncertain", "bad", "node"
 
 
 class PoolMap(Latest[PoolView]):
@@ -30,6 +30,7 @@ class PoolMap(Latest[PoolView]):
                 _APART: lambda pool: [pool.space] if pool.overlapping or not pool.node else [],
                 _UNCERTAIN: lambda pool: [""] if pool.stem else [],
                 _BAD: lambda pool: [""] if pool.problem else [],
+                _NODE: lambda pool: [pool.node] if pool.exact and pool.node else [],
             },
         )
         self._homes: dict[str, dict[Home, Blocks]] = {}
@@ -53,6 +54,10 @@ class PoolMap(Latest[PoolView]):
     def shared(self, space: str) -> list[PoolView]:
         """Return the pools that are known to be shared by all nodes."""
         return [pool for pool in self.apart(space) if pool.exact and not pool.node]
+
+    def on(self, node: str) -> list[PoolView]:
+        """Return the pools that are known to be one node's."""
+        return self.by_index(_NODE, node)
 
     def unreadable(self) -> list[PoolView]:
         """Return the pools that cannot be read; those are in the unnamed space."""

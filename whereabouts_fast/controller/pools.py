@@ -128,11 +128,15 @@ class Pools:
 
     async def close(self, pool: PoolView) -> bool:
         """Close a pool, if it is still the same object; whether that was done."""
-        done = await self._patch(pool, encoding.close_patch(pool.uid))
+        done = await self._patch(pool, encoding.close_patch(pool))
         now = self._world.pool(pool.name)
         if done and now is not None and now.uid == pool.uid and not now.closed:
             raise DroppedError(pool.name)
         return done
+
+    async def answer(self, pool: PoolView, *, more: str = "", refused: str = "") -> bool:
+        """Answer what a pool wants by a pool's name or a reason; whether that was done."""
+        return await self._patch(pool, encoding.answer_patch(pool, more=more, refused=refused))
 
     async def delete(self, pool: PoolView) -> None:
         """Delete a pool if it is still in the very state that was seen.

@@ -53,6 +53,13 @@ class Reason(StrEnum):
         "NetworkAttachmentDefinition",
         "nodes wait for a slice; names how many",
     )
+    SPENT = (
+        "AddressesExhausted",
+        WARNING,
+        "NetworkAttachmentDefinition",
+        "a pod found no free address on a node that has slices and gets no further one; names the"
+        " node and why",
+    )
     ASSIGNED = ("NodeSliceAssigned", NORMAL, "NodeSlicePool", "nodes got slices")
     RECLAIMED = ("NodeSliceReclaimed", NORMAL, "NodeSlicePool", "slices are free again")
     RELEASED = (

@@ -17,7 +17,8 @@ from whereabouts_fast.controller.claims import Problem, Source
 from whereabouts_fast.controller.conditions import waiting_text
 from whereabouts_fast.controller.reasons import Reason
 from whereabouts_fast.controller.units import Unit
-from whereabouts_fast.ipam.holdings import Create, Held, PoolSeen
+from whereabouts_fast.ipam import address
+from whereabouts_fast.ipam.holdings import Answer, Create, Held, Plan, PoolSeen
 from whereabouts_fast.kube.resource import IPPOOLS, NADS, NODESLICEPOOLS, Resource
 from whereabouts_fast.observability import logs
 from whereabouts_fast.resources.pools import PoolView
@@ -42,6 +43,7 @@ class Reporter:
         self._counters = counters
         self._events = events or SliceEvents(tell)
         self._once = Once()
+        self._spent: dict[str, frozenset[str]] = {}
         self._once_pools = Once()
         self._log = logs.get("slices")
 
@@ -99,7 +101,8 @@ class Reporter:
     ) -> None:
         """Tell what a written table changed.
 
-        `pooled` are the (node, base, prefix) of pools, `present` the names of nodes.
+        `pooled` are the (node, base, prefix) of pools, `present` the names of nodes that
+        take part.
         """
         done = changes.between(
             None if unit.table is None else unit.table.held,
@@ -115,7 +118,7 @@ class Reporter:
             self._say("Began draining slices", table, done.drained)
         reclaimed: dict[str, dict[str, str]] = {}
         for cidr, node in done.reclaimed.items():
-            reason = _reclaim_reason(unit, node, present)
+            reason = _reclaim_reason(unit, cidr, node, present)
             reclaimed.setdefault(reason, {})[cidr] = node
         for reason, slices in reclaimed.items():
             self._counters.slices_reclaimed(table.name, reason, len(slices))
@@ -129,6 +132,7 @@ class Reporter:
             return
         slices = {unit.cidr(held.base, held.prefix): held.node for held in unit.table.held}
         self._events.satisfied(unit.table_name)
+        self._spent.pop(unit.table_name, None)
         self._events.reclaimed(reference(unit.table), slices)
         self._log.info("Deleted slice table", network=unit.table_name, slices=len(slices))
 
@@ -144,6 +148,24 @@ class Reporter:
                 f" {text}"
             )
             self._events.exhausted(_about(unit), unit.table_name, message)
+
+    def spent(self, unit: Unit, plan: Plan) -> None:
+        """Warn about nodes that wanted more and got nothing, once until they have room again."""
+        told = self._spent.get(unit.table_name, frozenset()) & plan.spent
+        refused = {
+            action.pool.node: action.refused
+            for action in plan.actions
+            if isinstance(action, Answer) and action.refused
+        }
+        news = {node: reason for node, reason in refused.items() if node not in told}
+        for node, reason in news.items():
+            self._log.warning(
+                "Ran out of addresses", network=unit.table_name, node=node, err=reason
+            )
+        if news:
+            what = f"network {unit.network} {unit.range.cidr}"
+            self._events.spent(_about(unit), unit.table_name, what, news)
+        self._spent[unit.table_name] = told | news.keys()
 
     def flush(self) -> None:
         """Tell what is still gathered, at the end of a term."""
@@ -161,10 +183,13 @@ class Reporter:
 _TABLE = "table/"
 
 
-def _reclaim_reason(unit: Unit, node: str, present: frozenset[str]) -> str:
+def _reclaim_reason(unit: Unit, cidr: str, node: str, present: frozenset[str]) -> str:
     if unit.wanted is None:
         return "network_gone"
-    return "network_changed" if node in present else "node_gone"
+    if node not in present:
+        return "node_gone"
+    _, base, _ = address.parse_cidr(cidr)
+    return "idle" if unit.range.base <= base <= unit.range.end else "network_changed"
 
 
 def attachment(source: Source) -> Reference:

@@ -11,6 +11,7 @@ from whereabouts_fast.controller.conditions import overlaps
 from whereabouts_fast.controller.overlaps import Overlaps
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.report import Reporter, key
+from whereabouts_fast.controller.shares import Shares
 from whereabouts_fast.controller.tables import OutdatedError, Tables
 from whereabouts_fast.controller.units import Unit, Units
 from whereabouts_fast.controller.world import World
@@ -19,6 +20,7 @@ from whereabouts_fast.ipam import slices
 from whereabouts_fast.ipam.holdings import (
     ACTIVE,
     Action,
+    Answer,
     Close,
     Confirm,
     Create,
@@ -59,6 +61,7 @@ class Settler:
         self,
         world: World,
         units: Units,
+        shares: Shares,
         tables: Tables,
         pools: Pools,
         overlaps: Overlaps,
@@ -69,6 +72,7 @@ class Settler:
     ) -> None:
         self._world = world
         self._units = units
+        self._shares = shares
         self._tables = tables
         self._pools = pools
         self._overlaps = overlaps
@@ -119,6 +123,7 @@ class Settler:
             )
             draft = self._fitting(unit, others, gone)
         blocked = self._blocked(unit, draft.plan)
+        draft = replace(draft, plan=_without(draft.plan, blocked))
         table = await self._tables.write(unit, draft.body)
         troubles = (
             trouble,
@@ -131,8 +136,9 @@ class Settler:
             self._report.ended(unit)
         if table is not None:
             self._tell(unit, table, draft.waiting, draft.pools)
-        possible = tuple(action for action in draft.plan.actions if action not in blocked)
-        return replace(draft.plan, actions=possible)
+        self._shares.planned(unit.table_name, draft.plan.stuck)
+        self._report.spent(unit, draft.plan)
+        return draft.plan
 
     def _blocked(self, unit: Unit, plan: Plan) -> dict[Action, str]:
         """Return what cannot be created, because something else has the name, with that name."""
@@ -183,7 +189,7 @@ class Settler:
         pools: Iterable[PoolSeen],
     ) -> None:
         pooled = frozenset((pool.node, pool.base, pool.prefix) for pool in pools)
-        present = frozenset(node.name for node in self._world.nodes_seen())
+        present = frozenset(node.name for node in self._units.taking_part(unit))
         self._report.written(unit, table, pooled, present)
         status = {} if unit.table is None else unit.table.raw.get("status") or {}
         before = status.get("waiting", 0)
@@ -192,6 +198,9 @@ class Settler:
     async def _perform(self, unit: Unit, plan: Plan) -> frozenset[Held]:
         """Do all actions; failures of some do not stop the others. Returns what is gone."""
         failures: list[ApiError] = []
+
+        async def answer(action: Answer) -> None:
+            await self._answer(unit, action)
 
         async def close(action: Close) -> None:
             if (pool := self._world.pool(action.pool.name)) is not None:
@@ -207,13 +216,28 @@ class Settler:
             if await self._pools.gone(unit, action.held):
                 gone.add(action.held)
 
+        # Somebody waits for each answer: those that need nothing else go first.
+        failures += await each(_only(plan, Answer), answer, self._in_flight)
         failures += await each(_only(plan, Close), close, self._in_flight)
         failures += await each(_only(plan, Delete), delete, self._in_flight)
         failures += await each(_only(plan, Confirm), confirm, self._in_flight)
         failures += await self._provide(unit, _only(plan, Create), _only(plan, Open))
+        failures += await each(_only(plan, Answer), answer, self._in_flight)
         if failures and not gone:
             raise failures[0]
         return frozenset(gone)
+
+    async def _answer(self, unit: Unit, action: Answer) -> None:
+        """Answer what a pool wants, with another pool only once that is open."""
+        pool = self._world.pool(action.pool.name)
+        if pool is None or pool.closed or pool.want is None:
+            return
+        if action.more is None:
+            await self._pools.answer(pool, refused=action.refused)
+            return
+        more = self._world.pool(unit.pool_of(action.more))
+        if more is not None and not more.closed:
+            await self._pools.answer(pool, more=more.name)
 
     async def _provide(
         self, unit: Unit, creates: list[Create], opens: list[Open]
@@ -255,6 +279,22 @@ class Settler:
 
 def _only(plan: Plan, kind: type[A]) -> list[A]:
     return [action for action in plan.actions if isinstance(action, kind)]
+
+
+def _without(plan: Plan, blocked: dict[Action, str]) -> Plan:
+    """Leave out what cannot be created, and refuse those who would wait for it."""
+    if not blocked:
+        return plan
+    names = {key(action): name for action, name in blocked.items() if isinstance(action, Create)}
+    actions: list[Action] = []
+    for action in plan.actions:
+        if isinstance(action, Answer) and action.more is not None and key(action.more) in names:
+            name = names[key(action.more)]
+            text = f"IPPool {name} is unreadable or of another network; correct or delete it"
+            actions.append(Answer(action.pool, None, text))
+        elif action not in blocked:
+            actions.append(action)
+    return replace(plan, actions=tuple(actions))
 
 
 def _blocked_text(blocked: dict[Action, str]) -> str:

@@ -12,6 +12,7 @@ from whereabouts_fast.controller.overlaps import OverlapError, Overlaps, informe
 from whereabouts_fast.controller.report import Reporter
 from whereabouts_fast.controller.settle import Settler
 from whereabouts_fast.controller.shared import SharedPools
+from whereabouts_fast.controller.shares import Shares
 from whereabouts_fast.controller.tables import Tables
 from whereabouts_fast.controller.units import Unit, Units
 from whereabouts_fast.controller.world import World
@@ -19,6 +20,7 @@ from whereabouts_fast.ipam import ranges
 from whereabouts_fast.kube.errors import ApiError
 from whereabouts_fast.kube.workqueue import Done, RetryAfter
 from whereabouts_fast.resources.attachments import AttachmentView
+from whereabouts_fast.resources.nodes import NodeView
 from whereabouts_fast.resources.pools import PoolView
 from whereabouts_fast.resources.tables import TableView
 
@@ -32,7 +34,8 @@ _DOUBT_SECONDS = 5.0
 class Spaces:
     """The state of one term of leadership.
 
-    `enqueue` asks for work on a key; `served` is told of each new set of networks.
+    `enqueue` asks for work on a key in so many seconds; `served` is told of each new set of
+    networks.
     """
 
     def __init__(
@@ -40,23 +43,25 @@ class Spaces:
         world: World,
         units: Units,
         tables: Tables,
+        shares: Shares,
         settler: Settler,
         orphans: Orphans,
         shared: SharedPools,
         overlaps: Overlaps,
         report: Reporter,
-        enqueue: Callable[[Key], None],
+        enqueue: Callable[[Key, float], None],
         served: Callable[[Resolution], None],
     ) -> None:
         self._world = world
         self._units = units
         self._tables = tables
+        self._shares = shares
         self._settler = settler
         self._orphans = orphans
         self._shared = shared
         self._overlaps = overlaps
         self._report = report
-        self._enqueue = enqueue
+        self._enqueue_after = enqueue
         self._served = served
         self._resolution = Resolution()
         self._readings: dict[str, tuple[AttachmentView, claims.Reading]] = {}
@@ -102,6 +107,18 @@ class Spaces:
         for space in self._known():
             self._enqueue(space)
 
+    def labels_changed(self, old: NodeView, new: NodeView) -> None:
+        """A node has other labels."""
+        for space, networks in self._resolution.spaces.items():
+            if any(self._units.relabelled(one, old, new) for one in networks):
+                self._enqueue(space)
+
+    def pool_used(self, old: PoolView | None, new: PoolView | None) -> None:
+        """Addresses may have come into a pool, or gone."""
+        wait = self._shares.used(old, new)
+        if wait is not None and new is not None:
+            self._enqueue_after(new.space, wait)
+
     def pool_changed(self, pool: PoolView) -> None:
         """A pool has changed."""
         self._enqueue(pool.space)
@@ -116,6 +133,9 @@ class Spaces:
         """A table was changed by somebody else."""
         bound = self._resolution.bound(table.name)
         self._enqueue(table.space if bound is None else bound.space)
+
+    def _enqueue(self, key: Key) -> None:
+        self._enqueue_after(key, 0.0)
 
     def _known(self) -> set[str]:
         return set(self._resolution.spaces) | self._world.latest_tables.spaces()
@@ -144,6 +164,7 @@ class Spaces:
             [reading for _, reading in self._readings.values()],
             self._tables_seen(),
         )
+        self._shares.serve(one for space in self._resolution.spaces.values() for one in space)
         self._served(self._resolution)
         for space in before.differing(self._resolution):
             self._enqueue(space)

@@ -18,12 +18,14 @@ from whereabouts_fast.controller.report import Reporter
 from whereabouts_fast.controller.reservations import Reservations
 from whereabouts_fast.controller.settle import Settler, UnsettledError
 from whereabouts_fast.controller.shared import SharedPools
+from whereabouts_fast.controller.shares import Shares
 from whereabouts_fast.controller.spaces import Key, Spaces
 from whereabouts_fast.controller.tables import Tables
 from whereabouts_fast.controller.units import Units
 from whereabouts_fast.controller.usage import Usage
 from whereabouts_fast.controller.verdicts import Verdicts
 from whereabouts_fast.controller.world import Changes, World
+from whereabouts_fast.ipam import selectors
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import ApiError
 from whereabouts_fast.kube.events import Recorder
@@ -60,6 +62,8 @@ class Term:
         collector = Collector(self.client, self.usage, self._tell, self.metrics, self.settings)
         changes.networks = spaces.networks_changed
         changes.nodes = spaces.nodes_changed
+        changes.labels = spaces.labels_changed
+        changes.used = spaces.pool_used
         changes.pool = spaces.pool_changed
         changes.table = spaces.table_changed
         log.info("Began to lead")
@@ -92,7 +96,8 @@ class Term:
 
     def _spaces(self, report: Reporter, queue: WorkQueue[Key]) -> Spaces:
         in_flight = self.settings.pools_in_flight
-        units = Units(self.world)
+        shares = Shares(self.world.pools_on, self.settings.idle_slice_seconds, time.time)
+        units = Units(self.world, shares, selectors.parse(self.settings.node_selector))
         tables = Tables(
             self.client, self.world, self.metrics.written, time.time, self.inspection.shown
         )
@@ -103,9 +108,11 @@ class Term:
             self.world,
             units,
             tables,
+            shares,
             Settler(
                 self.world,
                 units,
+                shares,
                 tables,
                 pools,
                 overlaps,
@@ -117,7 +124,7 @@ class Term:
             SharedPools(self.world, pools, overlaps, in_flight=in_flight),
             overlaps,
             report,
-            queue.add,
+            queue.add_after,
             self.census.serve,
         )
 

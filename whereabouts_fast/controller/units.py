@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from whereabouts_fast.controller.crowd import Crowd
 from whereabouts_fast.controller.networks import Resolution, Wanted
+from whereabouts_fast.controller.shares import Shares
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import address, naming, ranges
 from whereabouts_fast.ipam.holdings import ACTIVE, Held, NodeSeen, Observed, PoolSeen
 from whereabouts_fast.ipam.overlap import Network
 from whereabouts_fast.ipam.ranges import Range
+from whereabouts_fast.ipam.selectors import EVERYTHING, Selector
 from whereabouts_fast.ipam.space import Claim
+from whereabouts_fast.resources.nodes import NodeView
 from whereabouts_fast.resources.tables import TableView
 
 DEFAULT_COOLDOWN = 60.0
@@ -74,8 +78,10 @@ class Unit:
 class Units:
     """Builds units and what is observed of them."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, shares: Shares, selector: Selector = EVERYTHING) -> None:
         self._world = world
+        self._shares = shares
+        self._selector = selector
         # A network that is gone still cools its slices for as long as it said.
         self._cooldowns: dict[str, float] = {}
 
@@ -132,13 +138,14 @@ class Units:
     ) -> Observed:
         """Return what a plan for `unit` depends on.
 
-        `newcomers` bounds how many nodes without any slice are seen, the first in order.
+        `newcomers` bounds how many nodes without any slice are seen, the first in order, where the
+        table cannot record all; no share grows then.
         """
         version = unit.range.version
         held = None if unit.table is None else unit.table.held
-        nodes = self._nodes(unit)
+        nodes = self.taking_part(unit)
         if newcomers is not None:
-            holders = {one.node for one in held or ()}
+            holders = _holders(unit)
             new = [name for name in self.in_order(unit) if name not in holders]
             seen = holders | set(new[:newcomers])
             nodes = tuple(node for node in nodes if node.name in seen)
@@ -158,7 +165,7 @@ class Units:
                 and other.table.version == version
                 for one in other.table.held
             ),
-            pools=tuple(self._pools(unit)),
+            pools=tuple(self._pools_seen(unit)),
             shared=(
                 *((n.low, n.high) for n in unit.overlapping if n.pool and n.version == version),
                 *(
@@ -168,10 +175,14 @@ class Units:
                 ),
             ),
             gone=gone,
+            slice_max=1 if unit.wanted is None else unit.wanted.network.slice_max,
+            idle_seconds=self._shares.idle_seconds,
+            capped=newcomers is not None,
         )
 
-    def _pools(self, unit: Unit) -> Iterator[PoolSeen]:
+    def _pools_seen(self, unit: Unit) -> Iterator[PoolSeen]:
         found = [p for p in self._world.pools_of(unit.space) if p.version == unit.range.version]
+        crowd = Crowd(found) if unit.overlapping else None
         named: dict[str, Held] = {}
         if unit.table is not None and not all(pool.exact for pool in found):
             # The plugin finds pools by their names; so whatever else is lost, the table and the
@@ -182,27 +193,53 @@ class Units:
                 # A shared pool takes no slice away: marks and reservations keep addresses apart.
                 continue
             held = named.get(pool.name)
+            idle = self._shares.idle(pool)
             if held is None or (held.base, held.prefix) != (pool.base, pool.prefix):
-                yield pool.seen()
+                seen = pool.seen(idle=idle)
             else:
-                yield pool.seen(held.node, unit.network)
+                seen = pool.seen(held.node, unit.network, idle)
+            yield seen if crowd is None else replace(seen, taken=crowd.taken(pool))
 
     def in_order(self, unit: Unit) -> list[str]:
         """Return the nodes that may hold slices, in the order in which they are served."""
-        return [n.name for n in sorted(self._nodes(unit), key=lambda n: (n.created, n.name))]
+        nodes = sorted(self.taking_part(unit), key=lambda n: (n.created, n.name))
+        return [node.name for node in nodes]
 
     def unnamable(self, unit: Unit) -> list[str]:
         """Return the nodes whose pools of this network would have too long a name."""
         return [
             node.name
-            for node in self._world.nodes_seen()
+            for node in self._selected(unit)
             if len(node.name) + len(unit.space) > _SAFE_NAMES and not _namable(unit, node)
         ]
 
-    def _nodes(self, unit: Unit) -> tuple[NodeSeen, ...]:
-        nodes = self._world.nodes_seen()
+    def taking_part(self, unit: Unit) -> tuple[NodeSeen, ...]:
+        """Return the nodes that may hold slices."""
+        nodes = self._selected(unit)
         bad = frozenset(self.unnamable(unit))
         return tuple(node for node in nodes if node.name not in bad) if bad else nodes
+
+    def relabelled(self, wanted: Wanted, old: NodeView, new: NodeView) -> bool:
+        """Return whether changed labels make a node take part, or not any more."""
+        chosen = [one for one in (self._selector, wanted.selector) if one]
+        return any(one.matches(old.labels) != one.matches(new.labels) for one in chosen)
+
+    def _selected(self, unit: Unit) -> tuple[NodeSeen, ...]:
+        own = unit.wanted.selector if unit.wanted is not None else EVERYTHING
+        if own is not None and not own and not self._selector:
+            return self._world.nodes_seen()
+        # Nobody knows whom an unreadable selector means: those who are there stay.
+        holders = _holders(unit) if own is None else ()
+        return tuple(
+            node.seen()
+            for node in self._world.nodes.values()
+            if self._selector.matches(node.labels)
+            and (node.name in holders if own is None else own.matches(node.labels))
+        )
+
+
+def _holders(unit: Unit) -> set[str]:
+    return set() if unit.table is None else {one.node for one in unit.table.held}
 
 
 def _claim(version: int, held: Held) -> Claim:

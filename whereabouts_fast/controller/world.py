@@ -30,6 +30,8 @@ class Changes:
     pool: Callable[[PoolView], None] = lambda _: None
     table: Callable[[TableView], None] = lambda _: None
     nodes: Callable[[], None] = lambda: None
+    labels: Callable[[NodeView, NodeView], None] = lambda _, __: None
+    used: Callable[[PoolView | None, PoolView | None], None] = lambda _, __: None
 
 
 @dataclass(slots=True)
@@ -122,6 +124,10 @@ class World:
         """Return the readable pools that may be of one address space, as last written or seen."""
         return self.latest_pools.of(space)
 
+    def pools_on(self, node: str) -> list[PoolView]:
+        """Return the slice pools that are known to be a node's, as last written or seen."""
+        return self.latest_pools.on(node)
+
     def pool(self, name: str) -> PoolView | None:
         """Return one pool, as last written or seen."""
         return self.latest_pools.get(f"{self.namespace}/{name}")
@@ -133,12 +139,15 @@ class World:
         if old is None or new is None or old.created != new.created:
             self._nodes_seen = None
             self.changes.nodes()
+        elif old.labels != new.labels:
+            self.changes.labels(old, new)
 
     def _attachment_changed(self, old: AttachmentView | None, new: AttachmentView | None) -> None:
         if (
             old is None
             or new is None
-            or (old.uid, old.config, old.problem) != (new.uid, new.config, new.problem)
+            or (old.uid, old.config, old.problem, old.node_selector)
+            != (new.uid, new.config, new.problem, new.node_selector)
         ):
             self.changes.networks()
 
@@ -151,7 +160,10 @@ class World:
             self.changes.networks()
 
     def _pool_changed(self, old: PoolView | None, new: PoolView | None) -> None:
-        if not self.latest_pools.observe(old, new):
+        known = self.latest_pools.observe(old, new)
+        # What we wrote may hold what others wrote before.
+        self.changes.used(old, new)
+        if not known:
             self.tell_of_pool(old, new)
 
     def tell_of_pool(self, old: PoolView | None, new: PoolView | None) -> None:
@@ -162,8 +174,8 @@ class World:
 
 
 def _relevant(pool: PoolView) -> tuple[object, ...]:
-    # Addresses come and go in open pools all the time; that changes no plan.
-    seen = pool.seen()
+    # Addresses come and go in open pools all the time; whether that changes a plan is asked apart.
+    seen = replace(pool.seen(), taken=())
     return (pool.uid, seen if pool.closed else replace(seen, empty=False))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ class PoolSeen:
     """An existing pool; `node` is empty for pools that all nodes share.
 
     `leaving`: it is deleted already, and somebody's finalizer still keeps it.
+    `taken`: sorted offsets that cannot be given any more, by its own entries or, where pools
+    overlap, by those of others. `want`: its node asks for more addresses. `idle`: since when it has
+    been seen empty, in seconds since the epoch; None when it is not, or nobody looked.
     """
 
     name: str
@@ -52,6 +56,9 @@ class PoolSeen:
     closed: bool
     empty: bool
     leaving: bool = False
+    taken: tuple[int, ...] = ()
+    want: bool = False
+    idle: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +68,9 @@ class Observed:
     Addresses are integers; `elsewhere` and `pools` hold only those of the range's IP version.
     `network`: the name that pools of this network carry. `size`: prefix length of new slices.
     `wanted`: whether any NetworkAttachmentDefinition asks for the network. `cooldown`: seconds.
+    `nodes`: those that take part. `slice_max`: how many slices with a usable address one may hold.
+    `idle_seconds`: how long a slice is empty before it may go back. `capped`: the table cannot
+    record more slices.
     `table`: None when there is no table object; then `pools` must come from a live list, because
     the table is rebuilt from it.
     `elsewhere`: what other tables of the address space hold, with the holder's name where the slice
@@ -82,6 +92,9 @@ class Observed:
     pools: tuple[PoolSeen, ...] = ()
     shared: tuple[Interval, ...] = ()
     gone: frozenset[Held] = frozenset()
+    slice_max: int = 8
+    idle_seconds: float = 300.0
+    capped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +115,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Set the closed mark, so that no further address can be added."""
+    """Set the closed mark, so that no further address can be added, and drop `want`."""
 
     pool: PoolSeen
 
@@ -121,7 +134,19 @@ class Confirm:
     held: Held
 
 
-Action = Create | Open | Close | Delete | Confirm
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer the pool's `want`: with `more`, once the pool of that slice is open, or by `refused`.
+
+    `refused` is the reason, "" with `more`.
+    """
+
+    pool: PoolSeen
+    more: Held | None
+    refused: str = ""
+
+
+Action = Create | Open | Close | Delete | Confirm | Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +164,11 @@ class Plan:
     """What to make so.
 
     `table`: entries sorted by address, or None when there should be no table object.
-    `waiting`: nodes without a slice, in the order in which they will be served.
-    `again`: seconds until time alone changes something, or None.
+    `waiting`: nodes without a slice that has a usable address, in the order in which they will be
+    served. `again`: seconds until time alone changes something, or None.
     `disputed`: active slices kept shut because something else claims some of their addresses.
+    `stuck`: nodes that run short and get no further slice, with the reason. `spent`: all nodes that
+    have no address left and get none.
     """
 
     table: tuple[Held, ...] | None
@@ -150,3 +177,5 @@ class Plan:
     again: float | None
     figures: Figures
     disputed: tuple[Held, ...] = ()
+    stuck: Mapping[str, str] = field(default_factory=dict)
+    spent: frozenset[str] = frozenset()

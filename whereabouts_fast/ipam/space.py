@@ -33,6 +33,19 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
     return result
 
 
+def holes(whole: Range, low: int, high: int) -> list[Interval]:
+    """Return the unusable addresses of low..high as disjoint intervals in order."""
+    found = [(low, min(high, whole.first - 1))] if low < whole.first else []
+    excluded = whole.excluded
+    for at in range(bisect_left(excluded, low, key=lambda hole: hole[1]), len(excluded)):
+        if excluded[at][0] > high:
+            break
+        found.append((max(low, excluded[at][0]), min(high, excluded[at][1])))
+    if high > whole.last:
+        found.append((max(low, whole.last + 1), high))
+    return found
+
+
 class Claimed:
     """A growing set of claimed addresses that answers whether an interval touches it."""
 

@@ -21,8 +21,8 @@ from whereabouts_fast.observability.client_metrics import ClientMetrics
 PREFIX = "whereabouts_fast_"
 SLICE_STATES = ("active", "draining", "cooling", "free")
 ADDRESS_STATES = ("allocated", "free", "reserved", "excluded")
-ASSIGN_REASONS = ("dealt", "returned", "rebuilt")
-RECLAIM_REASONS = ("node_gone", "network_gone", "network_changed")
+ASSIGN_REASONS = ("dealt", "grown", "returned", "rebuilt")
+RECLAIM_REASONS = ("node_gone", "network_gone", "network_changed", "idle")
 LEAK_REASONS = ("gone", "finished", "recreated", "superseded", "reservation")
 WRITE_KINDS = ("IPPool", "NodeSlicePool", "OverlappingRangeIPReservation")
 WRITE_RESULTS = ("ok", "conflict", "error")

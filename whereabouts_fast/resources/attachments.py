@@ -12,11 +12,15 @@ from pydantic import ValidationError
 
 from whereabouts_fast.resources.metadata import Metadata, Model, metadata_of, problem_of
 
+NODE_SELECTOR = "k8s.v1.cni.cncf.io/nodeSelector"
+"""The annotation that says which nodes take part."""
+
 
 @dataclass(frozen=True, slots=True)
 class AttachmentView:
     """One NetworkAttachmentDefinition; `config` is empty when it has none.
 
+    `node_selector` is the text of the annotation that says which nodes take part, "" for all.
     `problem` is "" unless the object could not be read.
     """
 
@@ -27,6 +31,7 @@ class AttachmentView:
     config: str
     resource_version: str = ""
     problem: str = ""
+    node_selector: str = ""
 
     @property
     def key(self) -> str:
@@ -66,4 +71,5 @@ def decode_attachment(raw: dict[str, Any]) -> AttachmentView:
         config=config,
         resource_version=meta.resource_version,
         problem=problem,
+        node_selector=(meta.annotations or {}).get(NODE_SELECTOR, ""),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -14,7 +14,7 @@ from whereabouts_fast.ipam.findings import Pool
 from whereabouts_fast.ipam.holdings import PoolSeen
 from whereabouts_fast.ipam.leaks import Allocation
 from whereabouts_fast.ipam.overlap import Holder
-from whereabouts_fast.ipam.pool import decode, remove_patch
+from whereabouts_fast.ipam.pool import decode, offsets, remove_patch
 from whereabouts_fast.resources.metadata import (
     Metadata,
     Model,
@@ -30,11 +30,12 @@ class PoolView:
 
     `range` is the text as written; `version` (4 or 6; 0 when unreadable), `base` and `prefix` what
     it means. `space` is the address space: the network_name, or "" for that of all unnamed
-    networks. `used` counts entries, malformed ones too; `entries` are those that can be read.
-    `want`, `more` and `refused` are the annotations, None when absent; `annotated` says whether
-    there are any annotations. `attached`: a NetworkAttachmentDefinition was seen to ask for this
-    pool, which all nodes share. `lifting`: the token of who is about to take the overlap mark away.
-    `problem` is "" unless the object could not be read.
+    networks. `used` counts entries, malformed ones too; `entries` are those that can be read, and
+    `taken` the offsets of all, sorted. `want`, `more` and `refused` are the annotations, None when
+    absent; `annotated` says whether there are any annotations. `attached`: a
+    NetworkAttachmentDefinition was seen to ask for this pool, which all nodes share. `lifting`: the
+    token of who is about to take the overlap mark away. `problem` is "" unless the object could not
+    be read.
 
     `exact`: node and network are those that the name is made of. Pools that whereabouts wrote have
     neither; of those `stem` is the name without its range: a network_name, a node or both.
@@ -54,6 +55,7 @@ class PoolView:
     closed: bool
     overlapping: bool
     used: int
+    taken: tuple[int, ...] = field(default=(), repr=False)
     want: str | None = None
     more: str | None = None
     refused: str | None = None
@@ -82,10 +84,11 @@ class PoolView:
             return True
         return bool(self.stem) and (not space or f"{self.stem}-".startswith(f"{space}-"))
 
-    def seen(self, node: str = "", network: str = "") -> PoolSeen:
+    def seen(self, node: str = "", network: str = "", idle: float | None = None) -> PoolSeen:
         """Return what slice plans need of the pool, as one of `node` when that is given.
 
-        A pool that is not what its name says is nobody's: its range is taken, and that is all.
+        `idle`: since when it has been seen empty, in seconds since the epoch. A pool that is not
+        what its name says is nobody's: its range is taken, and that is all.
         """
         if self.exact:
             node, network = self.node, self.network
@@ -98,6 +101,9 @@ class PoolView:
             self.closed,
             self.used == 0,
             self.deleting,
+            self.taken,
+            self.want is not None,
+            idle,
         )
 
     def facts(self) -> Pool:
@@ -168,6 +174,7 @@ def decode_pool(raw: dict[str, Any]) -> PoolView:
         closed=spec.closed,
         overlapping=spec.overlapping,
         used=len(spec.allocations),
+        taken=tuple(sorted(offsets(spec.allocations))),
         want=notes.get(naming.ANNOTATION_WANT),
         more=notes.get(naming.ANNOTATION_MORE),
         refused=notes.get(naming.ANNOTATION_REFUSED),
@@ -235,12 +242,36 @@ def open_patch(uid: str) -> list[dict[str, Any]]:
     ]
 
 
-def close_patch(uid: str) -> list[dict[str, Any]]:
-    """Return the JSON Patch that closes a pool, if it still is the object with this uid."""
-    return [
-        {"op": "test", "path": "/metadata/uid", "value": uid},
+def close_patch(pool: PoolView) -> list[dict[str, Any]]:
+    """Return the JSON Patch that closes a pool, if it still is the object with this uid.
+
+    Who waits for an answer in it sees that it is closed, so what it wants goes too.
+    """
+    patch: list[dict[str, Any]] = [
+        {"op": "test", "path": "/metadata/uid", "value": pool.uid},
         {"op": "add", "path": "/spec/closed", "value": True},
     ]
+    if pool.want is not None:
+        patch.append({"op": "remove", "path": _note(naming.ANNOTATION_WANT)})
+    return patch
+
+
+def answer_patch(pool: PoolView, *, more: str = "", refused: str = "") -> list[dict[str, Any]]:
+    """Return the JSON Patch that answers what a pool wants, with one of the two and not the other.
+
+    It fails where nothing is wanted any more, so that no answer outlives its question.
+    """
+    key, value, other, stale = naming.ANNOTATION_MORE, more, naming.ANNOTATION_REFUSED, pool.refused
+    if refused:
+        key, value, other, stale = naming.ANNOTATION_REFUSED, refused, key, pool.more
+    patch: list[dict[str, Any]] = [
+        {"op": "test", "path": "/metadata/uid", "value": pool.uid},
+        {"op": "remove", "path": _note(naming.ANNOTATION_WANT)},
+        {"op": "add", "path": _note(key), "value": value},
+    ]
+    if stale is not None:
+        patch.append({"op": "remove", "path": _note(other)})
+    return patch
 
 
 def mark_patch(pool: PoolView) -> list[dict[str, Any]]:

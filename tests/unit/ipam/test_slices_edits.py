@@ -8,7 +8,15 @@ import pytest
 
 from tests.unit.ipam.test_slices_rules import BASE, NOW, blue, held, pool
 from whereabouts_fast.ipam import ranges
-from whereabouts_fast.ipam.holdings import ACTIVE, COOLING, DRAINING, Close, Confirm, Create
+from whereabouts_fast.ipam.dealing import ALL_TAKEN
+from whereabouts_fast.ipam.holdings import (
+    ACTIVE,
+    COOLING,
+    DRAINING,
+    Answer,
+    Confirm,
+    Create,
+)
 from whereabouts_fast.ipam.slices import plan
 
 
@@ -35,18 +43,33 @@ def test_of_overlapping_entries_with_pools_none_is_decided_on() -> None:
     assert decided.disputed == (held("n2", 0),)
 
 
-def test_a_slice_that_exclusions_swallow_makes_way_for_another() -> None:
-    """Its node could give no address at all, and would for ever ask in vain."""
+def test_a_node_whose_slice_exclusions_swallow_keeps_it_and_gets_another() -> None:
+    """An exclusion stops new allocations and nothing else; without room its node gets more."""
     swallowed = ranges.build("10.40.0.0/24", exclude=["10.40.0.0/26", "10.40.0.64/27"])
     pools = (pool("n1", 0, empty=False), pool("n2", 1))
     table = (held("n1", 0), held("n2", 1))
+    seen = blue("n1", "n2", range=swallowed, table=table, pools=pools)
+    decided = plan(seen, NOW)
+    assert decided.table == (held("n1", 0), held("n2", 1), held("n1", 2))
+    assert decided.actions == (Create("n1", BASE + 128, 26),)
+    # What is swallowed counts for nothing where a node may hold a single slice.
+    assert plan(replace(seen, slice_max=1), NOW).table == decided.table
+    # The edit is taken back: nothing moves, until the new slice has been empty for long.
+    back = replace(seen, range=blue().range, table=decided.table, slice_max=1)
+    back = replace(back, pools=(*pools, pool("n1", 2)))
+    assert plan(back, NOW).table == decided.table
+
+
+def test_a_node_whose_only_slice_is_swallowed_waits_in_line_for_another() -> None:
+    swallowed = ranges.build("10.40.0.0/25", exclude=["10.40.0.0/26"])
+    pools = (pool("n1", 0, empty=False), pool("n2", 1))
+    table = (held("n1", 0), held("n2", 1))
     decided = plan(blue("n1", "n2", range=swallowed, table=table, pools=pools), NOW)
-    assert decided.table == (held("n1", 0, DRAINING), held("n2", 1), held("n1", 2))
-    assert decided.actions == (Close(pools[0]), Create("n1", BASE + 128, 26))
-    # The edit is taken back while its pods live.
-    back = replace(pools[0], closed=True)
-    restored = plan(blue("n1", "n2", table=(*decided.table[:2],), pools=(back, pools[1])), NOW)
-    assert restored.table == table
+    assert decided.table == table
+    assert decided.waiting == ("n1",)
+    asked = (replace(pools[0], want=True), pools[1])
+    refused = plan(blue("n1", "n2", range=swallowed, table=table, pools=asked), NOW)
+    assert refused.actions == (Answer(asked[0], None, ALL_TAKEN),)
 
 
 @pytest.mark.parametrize("state", [ACTIVE, DRAINING])

@@ -344,8 +344,13 @@ def test_an_unlisted_pool_in_a_slice_of_somebody_else_is_closed() -> None:
     assert decided.actions == (Close(stray),)
 
 
-def test_an_open_pool_of_a_node_that_has_another_drains() -> None:
-    decided = plan(blue("n1", table=(held("n1", 0),), pools=(pool("n1", 0), pool("n1", 1))), NOW)
+def test_open_pools_that_the_table_lost_are_their_nodes_again_as_far_as_they_may_hold() -> None:
+    seen = blue("n1", table=(held("n1", 0),), pools=(pool("n1", 0), pool("n1", 1)))
+    assert plan(seen, NOW).table == (held("n1", 0), held("n1", 1))
+    rebuilt = plan(replace(seen, table=None), NOW)
+    assert rebuilt.table == (held("n1", 0), held("n1", 1))
+    assert rebuilt.actions == ()
+    decided = plan(replace(seen, slice_max=1), NOW)
     assert decided.table == (held("n1", 0), held("n1", 1, DRAINING))
 
 
