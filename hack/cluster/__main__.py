@@ -4,9 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from hack.cluster.build import find_or_build
 from hack.cluster.server import ClusterError
 from hack.cluster.standing import DEFAULT_FOLDER, StandingError, down, up
-from hack.cluster.tools import ToolsError, find_or_build
+from hack.cluster.tools import ToolsError
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -47,12 +46,7 @@ class Api:
     def __enter__(self) -> Api:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -22,6 +22,14 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def find_or_build(environ: Mapping[str, str] = os.environ) -> Tools:
+    """Return the tools, building them when needed, with progress on standard error.
+
+    Raises ToolsError.
+    """
+    return find(environ) or build(environ)
+
+
 def build(environ: Mapping[str, str] = os.environ) -> Tools:
     """Build what the cache lacks and return it; a second builder waits for the first.
 

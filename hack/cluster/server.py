@@ -10,17 +10,17 @@ import ssl
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from hack.cluster import commands, seed
 from hack.cluster.api import Api
 from hack.cluster.audit import AuditLog
+from hack.cluster.build import find_or_build
 from hack.cluster.certificates import Certificate
 from hack.cluster.commands import SYSTEM_NAMESPACE, Layout
 from hack.cluster.folder import TemporaryFolder
 from hack.cluster.ports import PortReservation
 from hack.cluster.process import Process, start_tied
-from hack.cluster.tools import Tools, find_or_build
+from hack.cluster.tools import Tools
 
 NAMESPACES = ("default", SYSTEM_NAMESPACE, "tenant")
 _READY_SECONDS = 60.0
@@ -122,12 +122,7 @@ class Cluster:
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

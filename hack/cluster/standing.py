@@ -7,13 +7,13 @@ from pathlib import Path
 
 from hack.cluster import commands, seed
 from hack.cluster.api import Api
+from hack.cluster.build import find_or_build
 from hack.cluster.commands import Layout
 from hack.cluster.identity import Identity
 from hack.cluster.locks import locked
 from hack.cluster.ports import PortReservation
 from hack.cluster.process import start_detached
 from hack.cluster.server import NAMESPACES, wait_until_ready
-from hack.cluster.tools import find_or_build
 
 DEFAULT_FOLDER = Path(".cluster")
 

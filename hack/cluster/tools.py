@@ -1,4 +1,4 @@
-"""Finds etcd and kube-apiserver: KUBEBUILDER_ASSETS, then the tool cache, else builds them."""
+"""Finds etcd and kube-apiserver: in KUBEBUILDER_ASSETS, then in the tool cache."""
 
 import os
 import platform
@@ -87,20 +87,6 @@ def find(environ: Mapping[str, str] = os.environ) -> Tools | None:
         return tools
     cached = Tools(cache_folder(environ) / Versions.wanted().key)
     return None if cached.missing() else cached
-
-
-def find_or_build(environ: Mapping[str, str] = os.environ) -> Tools:
-    """Return the tools, building them when needed, with progress on standard error.
-
-    Raises ToolsError.
-    """
-    found = find(environ)
-    if found is not None:
-        return found
-    # Imported only where it is needed: nearly every start finds the tools.
-    from hack.cluster.build import build
-
-    return build(environ)
 
 
 def _required(text: str, module: str) -> str:

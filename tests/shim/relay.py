@@ -5,7 +5,6 @@ from __future__ import annotations
 import selectors
 import socket
 import threading
-from types import TracebackType
 from urllib.parse import urlsplit
 
 
@@ -30,12 +29,7 @@ class Relay:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.close()
         self._thread.join()
         self._stopped.close()

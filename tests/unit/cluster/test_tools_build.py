@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from hack.cluster.build import find_or_build
 from hack.cluster.locks import locked
 from hack.cluster.progress import Progress
-from hack.cluster.tools import Tools, ToolsError, Versions, cache_folder, find_or_build
+from hack.cluster.tools import Tools, ToolsError, Versions, cache_folder
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from hack.cluster.build import find_or_build
 from hack.cluster.tools import (
     Tools,
     ToolsError,
     Versions,
     cache_folder,
     find,
-    find_or_build,
 )
 
 
