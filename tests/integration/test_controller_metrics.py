@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hack.cluster.api import Api
+from hack.cluster.commands import SYSTEM_NAMESPACE
 from hack.cluster.server import Cluster
 from tests.integration.controller_process import (
     NODES,
@@ -13,9 +14,11 @@ from tests.integration.controller_process import (
     Controller,
     create_nad,
     create_node,
+    drop,
     fill,
     nad_path,
     running,
+    wait_events,
     wait_gone,
     wait_open,
     wait_table,
@@ -108,4 +111,36 @@ def test_a_network_without_slices_has_its_addresses_counted(
         controller.wait(
             lambda: not [line for line in shown(controller) if "blue" in line],
             "its series are gone",
+        )
+
+
+def test_a_shared_pool_that_is_full_is_told_once(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    create_nad(api, range="10.40.0.0/30", node_slice_size=None)
+    pool = "blue-10.40.0.0-30"
+    flags = ("--leak-grace", "300")
+    with running(cluster.kubeconfig, tmp_path, *flags) as controller:
+        wait_open(api, {pool})
+        for offset in (1, 2):
+            fill(api, pool, offset)
+        (event,) = wait_events(api, "AddressesExhausted", 1, SYSTEM_NAMESPACE)
+        assert event["regarding"]["name"] == pool
+        assert event["note"].startswith("all 2 addresses of 10.40.0.0/30 are given")
+        (entry,) = controller.entries("Ran out of addresses")
+        assert entry["pool"] == pool
+        free = f'whereabouts_fast_addresses{{network="{pool}",state="free"}} 0.0'
+        assert free in shown(controller)
+        assert controller.stop() == 0
+    # Whoever leads next says so again, and when it is full anew.
+    with running(cluster.kubeconfig, tmp_path, *flags) as controller:
+        controller.wait(lambda: controller.entries("Ran out of addresses"), "it is told")
+        free = f'whereabouts_fast_addresses{{network="{pool}",state="free"}} 2.0'
+        for offset in (1, 2):
+            drop(api, pool, offset)
+        controller.wait(lambda: free in shown(controller), "all are free")
+        for offset in (1, 2):
+            fill(api, pool, offset)
+        controller.wait(
+            lambda: len(controller.entries("Ran out of addresses")) > 1, "it is news again"
         )

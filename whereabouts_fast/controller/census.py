@@ -55,6 +55,11 @@ class Census:
         for name in before - self._counted:
             self._counters.network_vanished(name)
 
+    def capacity(self, pool: PoolView) -> int:
+        """Return how many addresses of a shared pool may be given."""
+        whole = self._ranges.get(pool.name) or _recorded(pool.range)
+        return 0 if whole is None else whole.size
+
     def __call__(self) -> Iterator[NetworkFigures]:
         """Yield the figures of each readable table, and of each shared pool."""
         by_network: dict[tuple[str, str, int], list[PoolView]] = {}

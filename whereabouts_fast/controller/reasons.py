@@ -56,9 +56,9 @@ class Reason(StrEnum):
     SPENT = (
         "AddressesExhausted",
         WARNING,
-        "NetworkAttachmentDefinition",
+        "NetworkAttachmentDefinition; in classic mode IPPool",
         "a pod found no free address on a node that has slices and gets no further one; names the"
-        " node and why",
+        " node and why. In classic mode: all addresses are given",
     )
     ASSIGNED = ("NodeSliceAssigned", NORMAL, "NodeSlicePool", "nodes got slices")
     RECLAIMED = ("NodeSliceReclaimed", NORMAL, "NodeSlicePool", "slices are free again")

@@ -86,7 +86,7 @@ class Reporter:
             ):
                 self._log.error("Could not read pool", pool=pool.name, err=pool.problem)
                 self._tell(
-                    _reference(IPPOOLS, pool),
+                    pool_reference(pool),
                     reason,
                     message + ": correct it or delete it",
                 )
@@ -200,6 +200,11 @@ def attachment(source: Source) -> Reference:
 def reference(table: TableView) -> Reference:
     """Return the object reference of a slice table."""
     return _reference(NODESLICEPOOLS, table)
+
+
+def pool_reference(pool: PoolView) -> Reference:
+    """Return the object reference of a pool."""
+    return _reference(IPPOOLS, pool)
 
 
 def _reference(resource: Resource, one: Source | TableView | PoolView) -> Reference:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from whereabouts_fast.controller.announce import Reference
 from whereabouts_fast.controller.census import Census
 from whereabouts_fast.controller.collector import Collector
+from whereabouts_fast.controller.fullness import Fullness
 from whereabouts_fast.controller.inspection import Inspection
 from whereabouts_fast.controller.orphans import Orphans
 from whereabouts_fast.controller.overlaps import OverlapError, Overlaps
@@ -32,6 +33,7 @@ from whereabouts_fast.kube.events import Recorder
 from whereabouts_fast.kube.workqueue import WorkQueue, run_workers
 from whereabouts_fast.observability import logs
 from whereabouts_fast.observability.metrics import Metrics
+from whereabouts_fast.resources.pools import PoolView
 from whereabouts_fast.settings import ControllerSettings
 
 QUEUE = "spaces"
@@ -59,11 +61,17 @@ class Term:
         self.world.begin_term(changes)
         report = Reporter(self._tell, self.metrics)
         spaces = self._spaces(report, queue)
+        fullness = Fullness(self.world, self.census.capacity, self._tell)
         collector = Collector(self.client, self.usage, self._tell, self.metrics, self.settings)
         changes.networks = spaces.networks_changed
         changes.nodes = spaces.nodes_changed
         changes.labels = spaces.labels_changed
-        changes.used = spaces.pool_used
+
+        def used(old: PoolView | None, new: PoolView | None) -> None:
+            spaces.pool_used(old, new)
+            fullness.changed(old, new)
+
+        changes.used = used
         changes.pool = spaces.pool_changed
         changes.table = spaces.table_changed
         log.info("Began to lead")
@@ -71,6 +79,7 @@ class Term:
         try:
             spaces.begin()
             verdicts.begin()
+            fullness.begin()
             async with asyncio.TaskGroup() as group:
                 workers = group.create_task(
                     run_workers(queue, spaces.reconcile, self.settings.workers, _failed)
