@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import posix
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    Content = TypeVar("Content")
 
 _READ = posix.O_RDONLY | posix.O_CLOEXEC
 _CREATE = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
+_TORN_TRIES = 4
+_TORN_PAUSE = 0.05  # seconds
 
 
 def read_all(fd: int, limit: int) -> bytes:
@@ -28,6 +38,19 @@ def read(path: str, limit: int = 4 << 20) -> bytes:
         return read_all(fd, limit)
     finally:
         posix.close(fd)
+
+
+def settled(load: Callable[[], Content], torn: type[Exception]) -> Content:
+    """Load a file that somebody may be writing, again while that raises `torn`.
+
+    A writer that does not rename leaves a torn file for a moment.
+    """
+    for _ in range(_TORN_TRIES - 1):
+        try:
+            return load()
+        except torn:
+            time.sleep(_TORN_PAUSE)
+    return load()
 
 
 def write_all(fd: int, data: bytes) -> None:

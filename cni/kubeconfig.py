@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from cni import errors, files, jsontext
 from cni.errors import CniError
 from whereabouts_fast.ipam import naming
-
-# A writer that does not rename leaves a torn file for a moment: look again before giving up.
-_TORN_TRIES = 4
-_TORN_PAUSE = 0.05  # seconds
 
 DEFAULT_NAMESPACE = "kube-system"
 
@@ -57,12 +51,7 @@ class Access:
 
 def load(path: str) -> Access:
     """Read a kubeconfig's current context; raises CniError 7 naming file, key and remedy."""
-    for _ in range(_TORN_TRIES - 1):
-        try:
-            return _load(path)
-        except CniError:
-            time.sleep(_TORN_PAUSE)
-    return _load(path)
+    return files.settled(lambda: _load(path), CniError)
 
 
 def _load(path: str) -> Access:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posix
-import time
 
 from cni import errors, files, jsontext
 from cni.errors import CniError
@@ -14,8 +13,6 @@ FOLDERS = ("/etc/kubernetes/cni/net.d", "/etc/cni/net.d", "/host/etc/cni/net.d")
 _FLAT_FILE = "whereabouts.d/whereabouts.conf"
 _KUBECONFIG = "whereabouts.kubeconfig"
 _NODE_NAME = "nodename"
-_TORN_TRIES = 3
-_TORN_PAUSE = 0.05  # seconds
 
 
 class Node:
@@ -58,15 +55,15 @@ def look(
     paths += [f"{folder}/{_FLAT_FILE}" for folder in folders]
     for path in paths:
         try:
-            raw = files.read(path)
+            node.defaults = _defaults(path)
         except FileNotFoundError:
             continue
         except OSError as error:
-            if path != wanted:
-                continue
-            _complain(path, error.strerror or "cannot be read", lenient=lenient)
+            if path == wanted:
+                _complain(path, error.strerror or "cannot be read", lenient=lenient)
             continue
-        node.defaults = _defaults(path, raw, lenient=lenient)
+        except jsontext.JsonError as error:
+            _complain(path, str(error), lenient=lenient)
         paths.insert(0, path)
         break
     beside = [path.rpartition("/")[0] or "." for path in paths]
@@ -82,20 +79,8 @@ def look(
     return node
 
 
-def _defaults(path: str, raw: bytes, *, lenient: bool) -> dict[str, object] | None:
-    # A writer that does not rename leaves a torn file for a moment.
-    for _ in range(_TORN_TRIES):
-        try:
-            return jsontext.parse_object(raw)
-        except jsontext.JsonError as error:
-            problem = str(error)
-        time.sleep(_TORN_PAUSE)
-        try:
-            raw = files.read(path)
-        except OSError as error:
-            problem = error.strerror or "cannot be read"
-    _complain(path, problem, lenient=lenient)
-    return None
+def _defaults(path: str) -> dict[str, object]:
+    return files.settled(lambda: jsontext.parse_object(files.read(path)), jsontext.JsonError)
 
 
 def _complain(path: str, problem: str, *, lenient: bool) -> None:

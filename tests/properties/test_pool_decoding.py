@@ -31,22 +31,10 @@ def test_every_decimal_key_takes_its_address_however_its_entry_looks(
     assert pool.offsets(raw) == set(decoded)
 
 
-@given(st.dictionaries(st.integers(0, 9).map(str), WELL_FORMED | MALFORMED), TEXTS, TEXTS)
-def test_an_attachment_is_located_in_the_raw_object_where_it_is_found_after_decoding(
-    raw: dict[str, object], container_id: str, ifname: str
-) -> None:
-    decoded = pool.decode(raw)
-    offset = pool.find(decoded, container_id, ifname)
-    located = pool.locate(raw, container_id, ifname)
-    if container_id and ifname:
-        assert located == (None if offset is None else (offset, decoded[offset]))
-
-
 @given(st.none() | st.integers() | st.text() | st.lists(st.text()))
 def test_allocations_that_are_no_object_hold_nothing(raw: object) -> None:
     assert pool.decode(raw) == {}
     assert pool.offsets(raw) == set()
-    assert pool.locate(raw, "id", "net1") is None
 
 
 @given(WELL_FORMED)

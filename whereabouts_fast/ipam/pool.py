@@ -80,20 +80,6 @@ def offsets(raw_allocations: object) -> set[int]:
         return {offset for offset in map(_offset, keys) if offset is not None}
 
 
-def locate(raw_allocations: object, container_id: str, ifname: str) -> tuple[int, Entry] | None:
-    """Find an attachment in spec.allocations without decoding all of it; else as find()."""
-    for key, value in _items(raw_allocations):
-        if (
-            isinstance(value, dict)
-            and value.get("id") == container_id
-            and value.get("ifname", "") == ifname
-        ):
-            offset = _offset(key)
-            if offset is not None:
-                return offset, _entry(value)
-    return None
-
-
 def choose(space: Range, taken: Container[int], *, start: int | None = None) -> int | None:
     """Return the lowest usable offset not in `taken`, at or above `start`; None when there is none.
 

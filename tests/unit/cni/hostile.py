@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from cni import apiserver, deadline, hints, jsontext, kubeconfig, main, marks, node, tls, turns
+from cni import apiserver, deadline, files, hints, jsontext, main, marks, tls, turns
 from whereabouts_fast.ipam import netconf
 
-PARTS = (apiserver, deadline, hints, kubeconfig, marks, node, turns)
+PARTS = (apiserver, deadline, files, hints, marks, turns)
 
 POOL = {
     "kind": "IPPool",

@@ -1,4 +1,4 @@
-"""Hints, marks, the lock and the node's own files, without any server."""
+"""Hints, marks and the lock, without any server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cni import hints, jsontext, node
+from cni import hints, jsontext
 from cni.deadline import Deadline
 from cni.errors import CniError
 from cni.lock import Lock
@@ -215,54 +215,3 @@ def test_without_a_directory_the_kubeconfig_is_the_lock(tmp_path: Path) -> None:
     with pytest.raises(CniError) as failure, Lock("", "/nonexistent", Deadline(0, 1)):
         pass
     assert failure.value.code == 5
-
-
-def write(folder: Path, name: str, content: str) -> Path:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content)
-    return path
-
-
-def test_the_first_flat_file_counts_and_the_node_name_beside_it(tmp_path: Path) -> None:
-    """Case T17: with and without a configuration_path in the configuration."""
-    first, second = str(tmp_path / "a"), str(tmp_path / "b")
-    write(tmp_path, "b/whereabouts.d/whereabouts.conf", '{"wait_seconds": 2}')
-    write(tmp_path, "b/whereabouts.d/nodename", "n1.example.test\n")
-    own = write(tmp_path, "own/w.conf", '{"wait_seconds": 3}')
-    folders = (first, second)
-    found = node.look({}, {}, lenient=False, folders=folders)
-    assert found.defaults == {"wait_seconds": 2}
-    assert found.name == "n1.example.test"
-    assert found.host == os.uname().nodename
-    assert found.host in found.identities
-    assert found.name in found.identities
-    asked: dict[str, object] = {"ipam": {"configuration_path": str(own)}}
-    found = node.look(asked, {}, lenient=False, folders=folders)
-    assert found.defaults == {"wait_seconds": 3}
-    assert found.name == "n1.example.test"
-    write(tmp_path, "own/nodename", "n2")
-    assert node.look(asked, {}, lenient=False, folders=folders).name == "n2"
-    environ = {"NODENAME": "n3"}
-    assert node.look(asked, environ, lenient=False, folders=folders).name == "n3"
-
-
-def test_without_any_file_the_host_name_counts(tmp_path: Path) -> None:
-    found = node.look({}, {}, lenient=False, folders=(str(tmp_path),))
-    assert (found.defaults, found.name, found.kubeconfig) == (None, os.uname().nodename, "")
-
-
-def test_a_kubeconfig_beside_the_flat_file_needs_no_key(tmp_path: Path) -> None:
-    write(tmp_path, "whereabouts.d/whereabouts.kubeconfig", "{}")
-    found = node.look({}, {}, lenient=False, folders=(str(tmp_path),))
-    assert found.kubeconfig == str(tmp_path / "whereabouts.d/whereabouts.kubeconfig")
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", "nonsense"])
-def test_a_broken_flat_file_stops_an_add_and_not_a_del(tmp_path: Path, content: str) -> None:
-    path = write(tmp_path, "whereabouts.d/whereabouts.conf", content)
-    with pytest.raises(CniError) as failure:
-        node.look({}, {}, lenient=False, folders=(str(tmp_path),))
-    assert failure.value.code == 7
-    assert str(path) in failure.value.msg
-    assert node.look({}, {}, lenient=True, folders=(str(tmp_path),)).defaults is None
