@@ -295,7 +295,8 @@ def read_hint(path: str, boot: str) -> tuple[tuple[str, str], Hint] | None:
         hint = Hint(_text(node))
         hint.configs = [_text(config) for config in configs]
         hint.pools = [decode_pool(one) for one in pools]
-        hint.contact = _moment(contact)
+        # Of another time base: no contact that STATUS could rely on.
+        hint.contact = _moment(contact) if contact <= now() else 0.0
         hint.known = True
         return (_text(name), _text(cidr)), hint
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import signal
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hack.cluster.simnode import Pod, SimulatedNode
+from hack.cluster.simnode import SimulatedNode
 from tests.faults.actions import CutReply, Gate, Hold, Hook, Request, refusal
 from tests.faults.proxy import Proxy
 from tests.shim.world import World, config, pod
@@ -51,11 +48,13 @@ SPOILED: dict[str, Callable[[Path], object]] = {
     "another node": rewrite(lambda data: data.__setitem__(4, "n2")),
     "stale: knows too little": rewrite(lambda data: data[6][0].__setitem__(4, {})),
     "stale: knows too much": rewrite(
-        lambda data: data[6][0][4].update({"7": ["gone", "net1", "a/b", "u", 1, ""]})
+        lambda data: data[6][0][4].update({"7": ["gone", "net1", "a/b", "u", 1, "", ""]})
     ),
     "no pools": rewrite(lambda data: data.__setitem__(6, [])),
-    "broken record": rewrite(lambda data: data[6][0][4].update({"7": [1, 2, 3, 4, 5, 6]})),
-    "broken offset": rewrite(lambda data: data[6][0][4].update({"x": ["a", "b", "c", "d", 1, ""]})),
+    "broken record": rewrite(lambda data: data[6][0][4].update({"7": [1, 2, 3, 4, 5, 6, 7]})),
+    "broken offset": rewrite(
+        lambda data: data[6][0][4].update({"x": ["a", "b", "c", "d", 1, "", ""]})
+    ),
 }
 
 
@@ -194,30 +193,6 @@ def test_an_unanswered_patch_is_repeated_with_the_same_offset(world: World, prox
     assert len(world.allocations(name)) == 2
 
 
-def test_an_add_that_a_del_overtakes_gives_its_address_back_and_fails(
-    world: World, proxy: Proxy
-) -> None:
-    (name,) = world.slices("n1")
-    node = world.node("n1", kubeconfig=proxy.kubeconfig)
-    node.add(pod(), config())
-    gate = Gate()
-    proxy.inject(Hold(gate, after_reply=True), when=patches, times=1)
-    one = pod()
-    adding = node.start("ADD", one, config())
-    gate.wait_until_reached()
-    deleting = node.start("DEL", one, config())
-    while not list(node.hints.glob(f"del/{one.container}*net1")):
-        assert deleting.poll() is None
-        select.select([], [], [], 0.005)
-    gate.open()
-    out, err = adding.communicate(timeout=60)
-    assert (adding.returncode, err) == (1, "")
-    assert json.loads(out)["code"] == 11
-    assert deleting.communicate(timeout=60)[0] == ""
-    assert deleting.returncode == 0
-    assert set(world.allocations(name)) == {"1"}
-
-
 def test_an_add_after_a_del_of_the_same_attachment_is_a_new_one(world: World) -> None:
     (name,) = world.slices("n1")
     node, one = world.node("n1", address_cooldown=0), pod()
@@ -225,109 +200,6 @@ def test_an_add_after_a_del_of_the_same_attachment_is_a_new_one(world: World) ->
         assert node.add(one, config()).address == "10.40.0.1"
         assert node.delete(one, config()).code == 0
         assert node.delete(one, config()).code == 0
-    assert world.allocations(name) == {}
-
-
-class Caller:
-    """A delegating plugin: it starts the shim, and is killed alone."""
-
-    def __init__(self, node: SimulatedNode, folder: Path) -> None:
-        self._node = node
-        self._out, self._number = folder / "out", folder / "pid"
-        self._script = folder / "caller"
-        self._script.write_text(
-            f"#!/bin/sh\nexec 3<&0\n{node.shim} <&3 >{self._out} 2>&1 3<&- &\n"
-            f"echo $! >{self._number}\nwait\n"
-        )
-        self._script.chmod(0o755)
-
-    def add(self, one: Pod) -> None:
-        """Begin an ADD."""
-        shim, self._node.shim = self._node.shim, self._script
-        self._process = self._node.start("ADD", one, config())
-        self._node.shim = shim
-
-    def kill(self) -> None:
-        """Kill the caller and nothing else."""
-        self._shim = os.pidfd_open(int(self._number.read_text()))
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-    def result(self) -> dict[str, Any]:
-        """Wait for the orphaned shim's end and return what it had to say."""
-        assert select.select([self._shim], [], [], 60)[0]
-        os.close(self._shim)
-        self._process.communicate()
-        answer: dict[str, Any] = json.loads(self._out.read_text())
-        return answer
-
-
-@pytest.mark.parametrize("answered", [True, False])
-def test_an_add_whose_caller_was_killed_gives_its_address_back(
-    world: World, proxy: Proxy, tmp_path: Path, answered: bool
-) -> None:
-    """Case U4: address given back, ADD fails; also when the patch's answer was lost besides."""
-    (name,) = world.slices("n1")
-    node = world.node("n1", kubeconfig=proxy.kubeconfig)
-    node.add(pod(), config())
-    gate = Gate()
-    proxy.inject(Hold(gate, after_reply=True), when=patches, times=1)
-    caller = Caller(node, tmp_path)
-    caller.add(pod())
-    gate.wait_until_reached()
-    caller.kill()
-    if not answered:
-        proxy.cut(patches)
-    gate.open()
-    assert caller.result()["code"] == 11
-    assert set(world.allocations(name)) == {"1"}
-
-
-def test_an_address_that_another_call_was_answered_with_is_not_given_back(
-    world: World, proxy: Proxy, tmp_path: Path
-) -> None:
-    (name,) = world.slices("n1")
-    node = world.node("n1", kubeconfig=proxy.kubeconfig)
-    node.add(pod(), config())
-    gate = Gate()
-    proxy.inject(Hold(gate, after_reply=True), when=patches, times=1)
-    one, caller = pod(), Caller(node, tmp_path)
-    caller.add(one)
-    gate.wait_until_reached()
-    caller.kill()
-    with node.start("ADD", one, config()) as second:
-        gate.open()
-        assert caller.result()["code"] == 11
-        out, _ = second.communicate(timeout=60)
-    offset = json.loads(out)["ips"][0]["address"].removeprefix("10.40.0.").removesuffix("/24")
-    held = {key: entry["id"] for key, entry in world.allocations(name).items()}
-    assert held[offset] == one.container
-    assert len(held) == 2
-
-
-def test_an_answer_that_nobody_reads_is_given_back(world: World, proxy: Proxy) -> None:
-    (name,) = world.slices("n1")
-    node = world.node("n1", kubeconfig=proxy.kubeconfig)
-    node.add(pod(), config())
-    gate = Gate()
-    proxy.inject(Hold(gate), when=patches, times=1)
-    with node.start("ADD", pod(), config()) as adding:
-        gate.wait_until_reached()
-        assert adding.stdout is not None
-        adding.stdout.close()
-        gate.open()
-        assert adding.wait(timeout=60) == 1
-    assert set(world.allocations(name)) == {"1"}
-
-
-def test_a_shim_without_standard_output_takes_nothing(world: World, tmp_path: Path) -> None:
-    (name,) = world.slices("n1")
-    closed = tmp_path / "closed"
-    closed.write_text(f"#!/bin/sh\nexec {world.shim} >&-\n")
-    closed.chmod(0o755)
-    node = world.node("n1")
-    node.shim = closed
-    assert node.add(pod(), config()).code == 1
     assert world.allocations(name) == {}
 
 

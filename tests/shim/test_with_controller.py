@@ -72,11 +72,14 @@ def test_two_configurations_that_list_the_ranges_in_other_orders_share_the_table
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_member_of_a_list_finds_the_table_by_the_lists_name(
-    world: World, tmp_path: Path, first: bool
+@pytest.mark.parametrize("pool", ["n1-10.41.0.0-26", "10.41.0.0-24"], ids=["slices", "classic"])
+def test_a_member_of_a_list_finds_what_was_made_for_the_list(
+    world: World, tmp_path: Path, first: bool, pool: str
 ) -> None:
     """Case T3: a list without a network_name, our user at its begin or its end."""
-    ipam = {"type": "whereabouts", "range": "10.41.0.0/24", "node_slice_size": "/26"}
+    ipam = {"type": "whereabouts", "range": "10.41.0.0/24"}
+    if pool.startswith("n1"):
+        ipam["node_slice_size"] = "/26"
     ours: dict[str, Any] = {"type": "ipvlan", "ipam": ipam}
     plugins = [ours, {"type": "sbr"}] if first else [{"type": "sbr"}, ours]
     whole = {"cniVersion": "1.0.0", "name": "green", "plugins": plugins}
@@ -84,7 +87,7 @@ def test_a_member_of_a_list_finds_the_table_by_the_lists_name(
     create_nad(world.api, "green", text=json.dumps(whole))
     flattened = {**ours, "cniVersion": "1.0.0", "name": "green"}
     with running(world.cluster.kubeconfig, tmp_path):
-        wait_open(world.api, {"n1-10.41.0.0-26"})
+        wait_open(world.api, {pool})
         assert world.node("n1").add(pod(), flattened).address == "10.41.0.1"
 
 
