@@ -33,6 +33,14 @@ class Network:
         """Open n1's slice, or the pool of the whole range; return its name."""
         return self.world.slices("n1")[0] if self.sliced else self.world.shared()
 
+    def for_nodes(self, nodes: list[str]) -> list[str]:
+        """Open a slice of /28 for each node, or the pool of the range; return the names."""
+        if not self.sliced:
+            return [self.world.shared()]
+        cidrs = {f"10.40.0.{16 * number}/28": node for number, node in enumerate(nodes)}
+        self.world.table(cidrs)
+        return [self.world.pool(node, cidr) for cidr, node in cidrs.items()]
+
     def small(self) -> tuple[str, dict[str, Any]]:
         """Open a pool; return its name and a configuration that uses .1 and .2 of it."""
         return self.opened(), self.asked(range_end="10.40.0.2")
@@ -222,3 +230,30 @@ def test_configurations_that_list_the_ranges_in_other_orders_share_them(network:
     given = [text for outcome in outcomes for text in addresses(outcome.result)]
     assert len(set(given)) == 2 * len(pods)
     assert [len(held(network.world, name)) for name in pools] == [len(pods)] * 2
+
+
+def test_16_nodes_that_hammer_one_network_all_get_what_the_pools_record(network: Network) -> None:
+    """Adds and deletions at once: all succeed, all that live are distinct."""
+    world, asked = network.world, network.asked(address_cooldown=0)
+    names = [f"n{number}" for number in range(16)]
+    pools = network.for_nodes(names)
+    nodes = [world.node(name) for name in names]
+
+    def live(number: int) -> dict[str, str]:
+        """Two pods come to a node and the first of them goes: what is left, and its address."""
+        node, first, second = nodes[number % 16], pod(), pod()
+        assert node.add(first, asked).code == 0
+        given = node.add(second, asked).address
+        assert node.delete(first, asked).code == 0
+        return {given: second.container}
+
+    with ThreadPoolExecutor(16) as threads:
+        left = list(threads.map(live, range(64)))
+    recorded = {}
+    for name in pools:
+        found = world.api.get(world.pool_path(name))["spec"]
+        base = int(found["range"].partition("/")[0].rpartition(".")[2])
+        for offset, entry in found["allocations"].items():
+            recorded[f"10.40.0.{base + int(offset)}"] = entry["id"]
+    assert len(recorded) == 64
+    assert recorded == {address: container for one in left for address, container in one.items()}

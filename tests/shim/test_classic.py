@@ -72,22 +72,6 @@ def test_nodes_share_the_pool_and_the_lowest_address_is_given_again_at_once(worl
     assert given == ["10.40.0.1", "10.40.0.2", "10.40.0.1", "10.40.0.3"]
 
 
-def test_16_processes_of_16_nodes_all_get_distinct_addresses(world: World) -> None:
-    name = world.shared()
-    nodes = [world.node(f"n{number}") for number in range(16)]
-    pods = [pod() for _ in range(64)]
-    with ThreadPoolExecutor(16) as threads:
-        outcomes = list(
-            threads.map(lambda n: nodes[n % 16].add(pods[n], classic()), range(len(pods)))
-        )
-    assert [one.stdout for one in outcomes if one.code] == []
-    entries = world.allocations(name)
-    recorded = {f"10.40.0.{offset}": entry["id"] for offset, entry in entries.items()}
-    given = {one.address: who.container for one, who in zip(outcomes, pods, strict=True)}
-    assert given == recorded
-    assert len(given) == 64
-
-
 def test_16_processes_of_one_node_give_the_lowest_addresses_in_a_row(world: World) -> None:
     world.shared()
     node = world.node("n1")
