@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
     Content = TypeVar("Content")
 
-_READ = posix.O_RDONLY | posix.O_CLOEXEC
-_CREATE = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
+# Without blocking: a pipe that lies where a file should would be waited for.
+_PLAIN = posix.O_NONBLOCK | posix.O_CLOEXEC
+_READ = posix.O_RDONLY | _PLAIN
+_CREATE = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | _PLAIN
 _TORN_TRIES = 4
 _TORN_PAUSE = 0.05  # seconds
 

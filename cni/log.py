@@ -60,7 +60,7 @@ def _write(conf: NetConf, rank: int, level: str, text: str) -> None:
         return
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = f"{stamp} [{level}] {' '.join(text.split())}\n"
-    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC
+    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NONBLOCK | posix.O_CLOEXEC
     try:
         fd = posix.open(conf.log_file, flags, 0o640)
         try:

@@ -10,6 +10,7 @@ import copy
 import gc
 import json
 import posix
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from whereabouts_fast.ipam import netconf
 
 PARTS = (apiserver, deadline, files, hints, marks, turns)
 
-POOL = {
+POOL: dict[str, Any] = {
     "kind": "IPPool",
     "metadata": {"name": "blue-n1-10.40.0.0-26", "uid": "uid-pool"},
     "spec": {
@@ -64,6 +65,7 @@ KUBECONFIG: dict[str, Any] = {
     "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "s"}}],
     "current-context": "x",
 }
+_SUCCESS = re.compile(rb"HTTP/1\.\d 2\d\d")
 
 
 class Clock:
@@ -94,8 +96,11 @@ class Server:
     confirmed: offsets that a patch answered with success was about. shown: bodies of answers.
     """
 
-    def __init__(self, clock: Clock, script: list[tuple[Any, ...]]) -> None:
+    def __init__(
+        self, clock: Clock, script: list[tuple[Any, ...]], pool: dict[str, Any] = POOL
+    ) -> None:
         self._clock = clock
+        self._pool = pool
         self._script = list(script)
         self._pending = b""
         self.confirmed: set[int] = set()
@@ -136,9 +141,9 @@ class Server:
             self._pending = b""
         self._slow = kind == "slow"
         self.shown.append(self._pending.decode("utf-8", "replace"))
-        if method == "PATCH" and self._pending.startswith(b"HTTP/1.1 2"):
+        if method == "PATCH" and _SUCCESS.search(self._pending):
             paths = [op["path"].split("/") for op in json.loads(body)]
-            self.confirmed |= {int(path[3]) for path in paths if len(path) > 3}
+            self.confirmed |= {int(path[3]) for path in paths if path[2:3] == ["allocations"]}
 
     def read(self, limit: deadline.Deadline) -> bytes:
         """Give the answer's bytes."""
@@ -153,10 +158,10 @@ class Server:
 
     def _honest(self, method: str, target: str) -> Any:
         if method == "PATCH":
-            return {"kind": "PartialObjectMetadata", "metadata": POOL["metadata"]}
+            return {"kind": "PartialObjectMetadata", "metadata": self._pool["metadata"]}
         if "labelSelector" in target:
-            return {"kind": "IPPoolList", "items": [POOL]}
-        return TABLE if "nodeslicepools" in target else POOL
+            return {"kind": "IPPoolList", "items": [self._pool]}
+        return TABLE if "nodeslicepools" in target else self._pool
 
 
 def _twisted(answer: Any, path: tuple[str, ...], value: object) -> Any:
@@ -181,10 +186,14 @@ class Called:
 
 
 def call(
-    raw: bytes, environment: dict[str, str], script: list[tuple[Any, ...]], clock: Clock
+    raw: bytes,
+    environment: dict[str, str],
+    script: list[tuple[Any, ...]],
+    clock: Clock,
+    pool: dict[str, Any] = POOL,
 ) -> Called:
-    """Run one call with this standard input, environment and server."""
-    server = Server(clock, script)
+    """Run one call with this standard input, environment, server and pool."""
+    server = Server(clock, script, pool)
     output: list[Any] = []
     encoded = {
         key.encode("utf-8", "surrogateescape"): value.encode("utf-8", "surrogateescape")

@@ -58,10 +58,38 @@ our_entry = st.fixed_dictionaries(
     optional={"ifname": st.sampled_from(["net1", "net2", ""]), "uid": st.just("u1") | values},
 )
 our_entries = st.dictionaries(offsets, our_entry, max_size=3)
+messages = st.builds(
+    lambda first, headers, body: "\r\n".join([first, *headers, "", body]).encode(
+        "utf-8", "replace"
+    ),
+    st.sampled_from(
+        [
+            *("HTTP/1.1 200 OK", "HTTP/1.1 200", "HTTP/1.0 200 OK", "HTTP/1.1 204 No Content"),
+            *("HTTP/1.1 100 Continue", "HTTP/1.1 422 X", "HTTP/1.1 404 X", "HTTP/2 200", "200 OK"),
+            *("HTTP/1.1 99999 X", "HTTP/1.1 -1 X", "HTTP/1.1 2e2 X", ""),
+        ]
+    ),
+    st.lists(
+        st.sampled_from(
+            [
+                *("Content-Type: application/json", "content-type:application/json", "X", ": x"),
+                *("Content-Length: 2", "Content-Length: 0", "Content-Length: -1"),
+                *("Content-Length: 99999999999", "Content-Length: 2, 3", "Content-Length: x"),
+                *("Transfer-Encoding: chunked", "Transfer-Encoding: gzip, chunked"),
+                *("Retry-After: 99999", "Retry-After: \u0663", "Connection: close"),
+                "X: " + "x" * 70000,
+            ]
+        ),
+        max_size=4,
+    ),
+    st.sampled_from(
+        ["{}", "", "2\r\n{}\r\n0\r\n\r\n", "zz\r\n", "-1\r\n", "[]", '{"kind":"Status"}']
+    ),
+)
 answers = st.one_of(
     st.sampled_from([("honest",), ("cut",), ("lost",), ("refuse",), ("slow",)]),
     st.tuples(st.just("status"), statuses, st.sampled_from(["", "0", "1", "9999", "x"])),
-    st.tuples(st.just("raw"), st.binary(max_size=40)),
+    st.tuples(st.just("raw"), st.binary(max_size=40) | messages),
     st.tuples(st.just("json"), values),
     st.tuples(st.just("twisted"), twists, values),
     st.tuples(st.just("twisted"), st.just(("spec", "allocations")), our_entries),
@@ -105,9 +133,15 @@ def hold(verb: str, version: object, called: Called) -> None:
             assert offset in called.server.confirmed or seen
 
 
-def run(verb: str, config: dict[str, Any], script: list[Any], clock: Clock | None = None) -> Called:
+def run(
+    verb: str,
+    config: dict[str, Any],
+    script: list[Any],
+    clock: Clock | None = None,
+    pool: dict[str, Any] = hostile.POOL,
+) -> Called:
     environment = {**hostile.ENVIRONMENT, "CNI_COMMAND": verb}
-    return hostile.call(json.dumps(config).encode(), environment, script, clock or Clock())
+    return hostile.call(json.dumps(config).encode(), environment, script, clock or Clock(), pool)
 
 
 def test_the_harness_lets_an_honest_life_pass() -> None:
