@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 import time
@@ -180,7 +181,10 @@ def test_an_answer_beside_a_want_that_stands_means_nothing(short: Short) -> None
 
 def test_calls_that_wait_together_share_one_want_and_one_slice(short: Short) -> None:
     adding = [short.node.start("ADD", pod(), config()) for _ in range(4)]
-    until(lambda: short.looks() == 1 + len(adding))  # all have found the node full
+    until(lambda: short.looks() == 1 + len(adding))  # all have begun to look
+    (lock,) = short.node.hints.glob("*.lock")
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # the last one has found the node full too
     short.answer(more=short.deal(LAST))
     given = [end(one)["ips"][0]["address"] for one in adding]
     assert sorted(given) == [f"10.40.0.{last}/24" for last in (12, 13, 14, 15)]
