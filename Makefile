@@ -1,7 +1,7 @@
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-shim lint reference shim shim-static bench bench-shim bench-slices bench-growth bench-scale cluster-up cluster-down setup tools clean
+.PHONY: help demo test test-shim lint reference shim shim-static bench bench-shim bench-slices bench-growth bench-scale bench-leaks cluster-up cluster-down setup tools clean
 
 help: ## List all targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ shim: setup ## Build the CNI plugin: build/shim, and build/shim-static once that
 shim-static: setup ## Build it as one static executable (about 8 minutes the first time)
 	@$(PY) -m cni.static build/shim-static $(if $(UPDATE),--update)
 
-bench: bench-shim bench-slices bench-growth bench-scale ## Run all benchmarks and the long property tests
+bench: bench-shim bench-slices bench-growth bench-scale bench-leaks ## Run all benchmarks and the long property tests
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest tests/properties
 
 bench-shim: tools shim ## Time the shim beside its bare interpreter (and WHEREABOUTS_BIN)
@@ -51,6 +51,9 @@ bench-growth: tools ## Time from a pool's want to a usable pool beside a plain c
 
 bench-scale: tools ## Compare the controller's memory and work at 500 and 5,000 nodes
 	@$(PY) -m benchmarks.bench_scale
+
+bench-leaks: tools ## Find 1,000 leaks among 20,000 pods under a memory cap
+	@$(PY) -m benchmarks.bench_leaks
 
 cluster-up: tools ## Start etcd and kube-apiserver; writes .cluster/kubeconfig
 	@$(PY) -m hack.cluster up

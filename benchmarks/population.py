@@ -102,21 +102,21 @@ def pod(number: int, at: int) -> tuple[str, int, dict[str, Any]]:
     return network, offset, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-async def grow(client: Client, first: int, last: int) -> None:
-    """Add the nodes from `first` up to `last`, with their slices, pools and pods."""
+async def grow(client: Client, first: int, last: int, pods: int = PODS_PER_NODE) -> None:
+    """Add the nodes from `first` up to `last`, with their slices, pools and so many pods each."""
     numbers = range(first, last)
     if not first:
         for network in NETWORKS:
             await client.create(NADS, TENANT, attachment(network))
     await spread(partial(client.create, NODES, None, node(node_name(n))) for n in numbers)
     await asyncio.gather(*(_deal(client, network, last) for network in NETWORKS))
-    await spread(partial(_fill, client, number) for number in numbers)
+    await spread(partial(_fill, client, number, pods) for number in numbers)
 
 
-async def _fill(client: Client, number: int) -> None:
+async def _fill(client: Client, number: int, pods: int) -> None:
     """Create a node's pods, and its pools with their addresses."""
     entries: dict[str, dict[str, Any]] = {network: {} for network in NETWORKS}
-    for at in range(PODS_PER_NODE):
+    for at in range(pods):
         network, offset, body = pod(number, at)
         made = (await client.create(PODS, TENANT, body))["metadata"]
         entry = Entry(uuid.uuid4().hex * 2, f"{TENANT}/{made['name']}", "net1", made["uid"])

@@ -23,7 +23,7 @@ _QUIET_SECONDS = 0.6
 class Subject:
     """One running controller; its figures come from /proc."""
 
-    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str, *flags: str) -> None:
         self._log = tempfile.NamedTemporaryFile("w+b")  # noqa: SIM115 - closed by `stop`
         self._url = ""
         self.began = time.perf_counter()
@@ -32,6 +32,7 @@ class Subject:
                 *(sys.executable, "-m", "whereabouts_fast.cli.main", "controller"),
                 *("--kubeconfig", str(kubeconfig), "--namespace", namespace),
                 *("--listen", "127.0.0.1:0", "--log-format", "json"),
+                *flags,
             ],
             stdout=self._log,
             stderr=self._log,
@@ -109,9 +110,9 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def running(kubeconfig: Path, namespace: str) -> AsyncIterator[Subject]:
+async def running(kubeconfig: Path, namespace: str, *flags: str) -> AsyncIterator[Subject]:
     """Run the controller inside the block, which begins when it leads."""
-    subject = Subject(kubeconfig, namespace)
+    subject = Subject(kubeconfig, namespace, *flags)
     try:
         await subject.ready()
         yield subject

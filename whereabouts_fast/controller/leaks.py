@@ -133,7 +133,7 @@ class Leaks:
         self, pool: PoolView, entry: Allocation, why: str, pod: Pod | None, lost: dict[str, bool]
     ) -> bool:
         node = entry.node or self._usage.node_of(pool)
-        if not node and why == leaks.FINISHED and pod is not None:
+        if not node and pod is not None and entry.uid and pod.is_called(entry.uid):
             node = pod.node
         if node not in lost:
             lost[node] = await evidence.node_is_lost(self._client, node)
