@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from whereabouts_fast.ipam.ranges import Range
 
@@ -64,6 +64,39 @@ class Claimed:
         at = bisect_left(self._lows, low)
         self._lows.insert(at, low)
         self._highs.insert(at, high)
+
+
+class Union:
+    """Disjoint intervals that come and go; iterated, the fewest intervals that make them up."""
+
+    def __init__(self) -> None:
+        self._lows: list[int] = []
+        self._highs: list[int] = []
+
+    def __iter__(self) -> Iterator[Interval]:
+        return zip(self._lows, self._highs, strict=True)
+
+    def add(self, low: int, high: int) -> None:
+        """Add an interval of which nothing is there."""
+        at = bisect_left(self._lows, low)
+        if at and self._highs[at - 1] == low - 1:
+            at -= 1
+            low = self._lows[at]
+            self._replace(at)
+        if at < len(self._lows) and self._lows[at] == high + 1:
+            high = self._highs[at]
+            self._replace(at)
+        self._replace(at, (low, high), count=0)
+
+    def remove(self, low: int, high: int) -> None:
+        """Remove an interval of which all is there."""
+        at = bisect_right(self._lows, low) - 1
+        left, right = (self._lows[at], low - 1), (high + 1, self._highs[at])
+        self._replace(at, *(piece for piece in (left, right) if piece[0] <= piece[1]))
+
+    def _replace(self, at: int, *pieces: Interval, count: int = 1) -> None:
+        self._lows[at : at + count] = [low for low, _ in pieces]
+        self._highs[at : at + count] = [high for _, high in pieces]
 
 
 def contested(claims: Iterable[Claim]) -> set[Claim]:
