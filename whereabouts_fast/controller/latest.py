@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
 from whereabouts_fast.controller.recent import Recent, Versioned
+from whereabouts_fast.kube.client import Object
 from whereabouts_fast.kube.indexed import Index, Indexed
 
 T = TypeVar("T", bound=Versioned)
@@ -17,16 +18,32 @@ T = TypeVar("T", bound=Versioned)
 class Latest(Generic[T]):
     """An informer's objects with this process's own writes laid over them.
 
-    `cached` returns what the informer has under a key. `recent` is the memory of writes; another
-    one for each term of leadership.
+    `cached` returns what the informer has under a key; `decode` reads an object, and is given what
+    is known of an earlier state of it. `recent` is the memory of writes; another one for each term
+    of leadership.
     """
 
     def __init__(
-        self, cached: Callable[[str], T | None], indexes: Mapping[str, Index[T]] | None = None
+        self,
+        cached: Callable[[str], T | None],
+        decode: Callable[[Object, T | None], T],
+        indexes: Mapping[str, Index[T]] | None = None,
     ) -> None:
         self._cached = cached
+        self._decode = decode
         self._values = Indexed(indexes or {})
         self.recent: Recent[T] = Recent(self._changed)
+
+    def decode(self, raw: Object) -> T:
+        """Decode an object, unless it is the very state that is known."""
+        metadata = raw.get("metadata") or {}
+        known = self.get(f"{metadata.get('namespace')}/{metadata.get('name')}")
+        if known is not None and (known.uid, known.resource_version) == (
+            metadata.get("uid"),
+            metadata.get("resourceVersion"),
+        ):
+            return known
+        return self._decode(raw, known)
 
     def begin_term(self) -> None:
         """Forget what was written: another may have led since, and the informer will tell."""

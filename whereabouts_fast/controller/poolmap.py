@@ -13,7 +13,7 @@ from whereabouts_fast.controller.latest import Latest
 from whereabouts_fast.ipam import address
 from whereabouts_fast.ipam.blocks import Blocks
 from whereabouts_fast.ipam.space import Interval
-from whereabouts_fast.resources.pools import PoolView
+from whereabouts_fast.resources.pools import PoolView, decode_pool
 
 # Address space, network ("" where the name does not bear it out), IP version.
 Home = tuple[str, str, int]
@@ -26,6 +26,7 @@ class PoolMap(Latest[PoolView]):
     def __init__(self, cached: Callable[[str], PoolView | None]) -> None:
         super().__init__(
             cached,
+            lambda raw, _: decode_pool(raw),
             {
                 _APART: lambda pool: [pool.space] if pool.overlapping or not pool.node else [],
                 _UNCERTAIN: lambda pool: [""] if pool.stem else [],

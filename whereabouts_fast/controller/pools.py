@@ -57,7 +57,7 @@ class Pools:
             client,
             IPPOOLS,
             world.namespace,
-            decode_pool,
+            world.latest_pools.decode,
             cache=world.pools,
             recent=world.recent_pools,
             written=written,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from whereabouts_fast.controller.latest import Latest
-from whereabouts_fast.resources.tables import TableView
+from whereabouts_fast.resources.tables import TableView, decode_table
 
 _SPACE = "space"
 
@@ -15,7 +15,7 @@ class TableMap(Latest[TableView]):
     """The tables of this process."""
 
     def __init__(self, cached: Callable[[str], TableView | None]) -> None:
-        super().__init__(cached, {_SPACE: lambda table: [table.space]})
+        super().__init__(cached, decode_table, {_SPACE: lambda table: [table.space]})
         self._departures: Counter[str] = Counter()
 
     def of(self, space: str) -> list[TableView]:

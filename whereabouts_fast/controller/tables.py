@@ -14,7 +14,7 @@ from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import Conflict
 from whereabouts_fast.kube.resource import NODESLICEPOOLS
 from whereabouts_fast.resources import tables as encoding
-from whereabouts_fast.resources.tables import TableView, decode_table
+from whereabouts_fast.resources.tables import TableView
 
 # Somewhat below the 1.5 MiB at which etcd refuses a request.
 _SERVER_LIMIT = 1_400_000
@@ -40,7 +40,7 @@ class Tables:
             client,
             NODESLICEPOOLS,
             world.namespace,
-            decode_table,
+            world.latest_tables.decode,
             cache=world.tables,
             recent=world.recent_tables,
             written=written,

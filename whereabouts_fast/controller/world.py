@@ -16,8 +16,8 @@ from whereabouts_fast.kube.informer import Informer
 from whereabouts_fast.kube.resource import IPPOOLS, NADS, NODES, NODESLICEPOOLS
 from whereabouts_fast.resources.attachments import AttachmentView, decode_attachment
 from whereabouts_fast.resources.nodes import NodeView, decode_node
-from whereabouts_fast.resources.pools import PoolView, decode_pool
-from whereabouts_fast.resources.tables import TableView, decode_table
+from whereabouts_fast.resources.pools import PoolView
+from whereabouts_fast.resources.tables import TableView
 
 T = TypeVar("T")
 
@@ -53,18 +53,22 @@ class World:
     @classmethod
     def watching(cls, client: Client, namespace: str, hook: WatchHook | None = None) -> World:
         """Build the informers; none runs yet."""
+        latest_tables = TableMap(lambda key: tables.get(key))
+        latest_pools = PoolMap(lambda key: pools.get(key))
         tables = Informer(
-            client, NODESLICEPOOLS, decode=decode_table, namespace=namespace, hook=hook
+            client, NODESLICEPOOLS, decode=latest_tables.decode, namespace=namespace, hook=hook
         )
-        pools = Informer(client, IPPOOLS, decode=decode_pool, namespace=namespace, hook=hook)
+        pools = Informer(
+            client, IPPOOLS, decode=latest_pools.decode, namespace=namespace, hook=hook
+        )
         world = cls(
             namespace=namespace,
             nodes=Informer(client, NODES, decode=decode_node, metadata_only=True, hook=hook),
             attachments=Informer(client, NADS, decode=decode_attachment, hook=hook),
             tables=tables,
             pools=pools,
-            latest_tables=TableMap(tables.get),
-            latest_pools=PoolMap(pools.get),
+            latest_tables=latest_tables,
+            latest_pools=latest_pools,
         )
         world.nodes.add_handler(world._node_changed)
         world.attachments.add_handler(world._attachment_changed)

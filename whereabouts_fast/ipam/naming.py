@@ -49,12 +49,20 @@ def is_object_name(text: str) -> bool:
     )
 
 
+def plain(text: str) -> str:
+    """Return what an address, or a CIDR in canonical text, is in a name."""
+    # Only an ending colon is completed: whereabouts does so, and its objects keep their names.
+    if text.endswith(":"):
+        text += "0"
+    return text.replace(":", "-").replace("/", "-")
+
+
 def ip_pool(cidr_text: str, network_name: str = "", node: str = "") -> str:
     """Return the name of an IPPool; with a node, that of one slice.
 
     `cidr_text` may have host bits. Raises InvalidNameError, and AddressError for a bad CIDR.
     """
-    return _whole(network_name, node, _plain(address.cidr_text(*address.parse_cidr(cidr_text))))
+    return _whole(network_name, node, plain(address.cidr_text(*address.parse_cidr(cidr_text))))
 
 
 def slice_pool(name: str) -> str:
@@ -64,12 +72,12 @@ def slice_pool(name: str) -> str:
 
 def slice_pool_long(name: str, cidr: str) -> str:
     """Return the name a NodeSlicePool has when another network owns the plain one."""
-    return _whole(name, _plain(address.cidr_text(*address.parse_cidr(cidr))))
+    return _whole(name, plain(address.cidr_text(*address.parse_cidr(cidr))))
 
 
 def reservation(address_text: str, network_name: str = "") -> str:
     """Return the name of an address's OverlappingRangeIPReservation. Raises InvalidNameError."""
-    return _whole(network_name, _plain(address.text(*address.parse(address_text))))
+    return _whole(network_name, plain(address.text(*address.parse(address_text))))
 
 
 def label_value(text: str) -> str:
@@ -94,13 +102,6 @@ def _whole(*parts: str) -> str:
     if not is_object_name(name):
         raise InvalidNameError(name)
     return name
-
-
-def _plain(text: str) -> str:
-    # Only an ending colon is completed: whereabouts does so, and its objects keep their names.
-    if text.endswith(":"):
-        text += "0"
-    return text.replace(":", "-").replace("/", "-")
 
 
 def _sha256(data: bytes) -> str:

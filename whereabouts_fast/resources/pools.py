@@ -157,7 +157,9 @@ def decode_pool(raw: dict[str, Any]) -> PoolView:
             version, base, prefix = read_cidr(spec.range)
         except address.AddressError as error:
             problem = f'spec.range "{spec.range}" {error}'
-    space, exact, stem = ("", False, "") if problem else _identity(meta.name, spec)
+    space, exact, stem = (
+        ("", False, "") if problem else _identity(meta.name, spec, (version, base, prefix))
+    )
     notes = meta.annotations or {}
     return PoolView(
         namespace=meta.namespace,
@@ -363,18 +365,18 @@ def _note(key: str) -> str:
     return f"/metadata/annotations/{key.replace('/', '~1')}"
 
 
-def _identity(name: str, spec: _Spec) -> tuple[str, bool, str]:
+def _identity(name: str, spec: _Spec, cidr: tuple[int, int, int]) -> tuple[str, bool, str]:
     """Return address space, whether the name says the same, and else its part before the range."""
-    cidr = spec.range.rpartition("-")[2]
-    try:
-        tail = naming.ip_pool(cidr)
-        if spec.network or not spec.node:
-            # Without a network only a classic pool of an unnamed one is what its name says.
-            if name == naming.ip_pool(cidr, "", spec.node):
-                return "", True, ""
-            if spec.network and name == naming.ip_pool(cidr, spec.network, spec.node):
-                return spec.network, True, ""
-    except naming.InvalidNameError:
-        return spec.network, False, ""
+    tail = naming.plain(address.cidr_text(*cidr))
+    own = f"{spec.node}-{tail}" if spec.node else tail
+    full = f"{spec.network}-{own}" if spec.network else own
+    if spec.network or not spec.node:
+        # Without a network only a classic pool of an unnamed one is what its name says.
+        if name == own:
+            return "", True, ""
+        if name == full:
+            return spec.network, True, ""
     stem = name.removesuffix(f"-{tail}")
-    return spec.network, False, "" if stem == name else stem
+    # A node or network that no name can have says nothing of this one.
+    sensible = naming.is_object_name(own) and naming.is_object_name(full)
+    return spec.network, False, stem if sensible and stem != name else ""

@@ -52,9 +52,10 @@ class TableView:
     `space_recorded` is False where whereabouts wrote the table, which does not say it.
     `version` (4 or 6; 0 when unreadable), `base` and `prefix` are those of `range`; `size` is the
     recorded slice size, None when unreadable. `held` is sorted by address; free entries are left
-    out, `repeated` are those that stand there a second time. `unreadable` are entries that are kept
-    as they are. `raw` is the object without managedFields: not to be changed. `problem` is ""
-    unless something could not be read.
+    out, `repeated` are those that stand there a second time. `written` are the entries of those of
+    `held` that are written just as they would be now, `unreadable` those that are kept as they are.
+    `raw` is the object without managedFields: not to be changed. `problem` is "" unless something
+    could not be read.
     """
 
     namespace: str
@@ -71,6 +72,7 @@ class TableView:
     size: int | None
     held: tuple[Held, ...]
     conditions: tuple[Condition, ...]
+    written: Mapping[Held, Mapping[str, Any]] = field(default_factory=dict, hash=False, repr=False)
     unreadable: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     raw: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
     space_recorded: bool = True
@@ -133,8 +135,11 @@ class _Table(Model):
     status: _Status = _Status()
 
 
-def decode_table(raw: dict[str, Any]) -> TableView:
-    """Decode a NodeSlicePool, written by this project or by whereabouts."""
+def decode_table(raw: dict[str, Any], known: TableView | None = None) -> TableView:
+    """Decode a NodeSlicePool, written by this project or by whereabouts.
+
+    `known` is any earlier version of it: entries that are as they were then are not read again.
+    """
     problem = ""
     unreadable: list[Mapping[str, Any]] = []
     try:
@@ -151,19 +156,27 @@ def decode_table(raw: dict[str, Any]) -> TableView:
     size = spec.size.removeprefix("/")
     if not (size.isascii() and size.isdigit()):
         problem = problem or f'spec.sliceSize "{spec.size}" is not a prefix length'
+    before = {}
+    if known is not None and known.version == version:
+        before = {_said(entry): one for one, entry in known.written.items()}
     held: dict[tuple[str, int, int], Held] = {}
     repeated: list[Held] = []
+    written: dict[Held, Mapping[str, Any]] = {}
     for at, entry in enumerate(model.status.allocations or ()):
         if not entry.node:
             continue
-        found = _held(entry, version)
+        text = raw["status"]["allocations"][at]
+        same = before.get(_said(text))
+        found = same or _held(entry, version)
         if isinstance(found, str):
             problem = problem or f'status.allocations[{at}].sliceRange "{entry.slice}" {found}'
-            unreadable.append(raw["status"]["allocations"][at])
+            unreadable.append(text)
         elif (key := (found.node, found.base, found.prefix)) in held:
             repeated.append(found)
         else:
             held[key] = found
+            if same or _entry(text, found, version) == text:
+                written[found] = text
     return TableView(
         namespace=meta.namespace,
         name=meta.name,
@@ -181,6 +194,7 @@ def decode_table(raw: dict[str, Any]) -> TableView:
         conditions=tuple(
             Condition(c.type, c.status, c.reason, c.message) for c in model.status.conditions or ()
         ),
+        written=written,
         unreadable=tuple(unreadable),
         raw=_without_managed_fields(raw),
         space_recorded=bool(spec.network or spec.network_name),
@@ -241,8 +255,9 @@ def encode_table(
         "spec": spec,
         "status": status,
     }
-    length = len(json.dumps(body, separators=(",", ":")))
-    if length > limit:
+    # What grows no more than a few digits was not too long before.
+    grown = status["allocations"] != (old.get("status") or {}).get("allocations")
+    if grown and (length := len(json.dumps(body, separators=(",", ":")))) > limit:
         raise TableTooLargeError(
             f"{len(held)} slices make {name} {length} bytes long, over the limit of {limit}; "
             "split the network into several"
@@ -296,23 +311,41 @@ def _held(entry: _Allocation, version: int) -> Held | str:
     return Held(entry.node, base, prefix, state, since)
 
 
+def _said(entry: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return all that the meaning of an entry depends on."""
+    return tuple(map(entry.get, ("nodeName", "sliceRange", "state", "since")))
+
+
 def _allocations(
     old: Sequence[Mapping[str, Any]] | None,
     existing: TableView | None,
     held: Sequence[Held],
     version: int,
-) -> list[dict[str, Any]]:
-    before = {(entry.get("nodeName"), entry.get("sliceRange")): entry for entry in old or ()}
-    result = [dict(entry) for entry in (existing.unreadable if existing is not None else ())]
+) -> list[Mapping[str, Any]]:
+    written: Mapping[Held, Mapping[str, Any]] = {}
+    if existing is not None and existing.version == version:
+        written = existing.written
+    before: dict[object, Mapping[str, Any]] = {}
+    if any(one not in written for one in held):
+        before = {(entry.get("nodeName"), entry.get("sliceRange")): entry for entry in old or ()}
+    result = list(existing.unreadable if existing is not None else ())
     for one in held:
-        cidr = address.cidr_text(version, one.base, one.prefix)
-        entry = dict(before.get((one.node, cidr), {}))
-        entry.update(nodeName=one.node, sliceRange=cidr, state=one.state)
-        entry.pop("since", None)
-        if one.since is not None:
-            entry["since"] = time_text(one.since)
-        result.append(entry)
+        known = written.get(one)
+        if known is None:
+            cidr = address.cidr_text(version, one.base, one.prefix)
+            known = _entry(before.get((one.node, cidr), {}), one, version)
+        result.append(known)
     return result
+
+
+def _entry(before: Mapping[str, Any], held: Held, version: int) -> dict[str, Any]:
+    entry = dict(before)
+    cidr = address.cidr_text(version, held.base, held.prefix)
+    entry.update(nodeName=held.node, sliceRange=cidr, state=held.state)
+    entry.pop("since", None)
+    if held.since is not None:
+        entry["since"] = time_text(held.since)
+    return entry
 
 
 def _conditions(
