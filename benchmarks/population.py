@@ -57,12 +57,13 @@ def node(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
-def attachment(network: str) -> dict[str, Any]:
+def attachment(network: str, master: str = "eth0") -> dict[str, Any]:
     ipam = {"type": "whereabouts", "network_name": network, "range": NETWORKS[network]}
     config = {
         "cniVersion": "1.0.0",
         "name": network,
         "type": "macvlan",
+        "master": master,
         "ipam": {**ipam, "node_slice_size": f"/{SIZE}"},
     }
     return {

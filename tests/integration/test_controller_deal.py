@@ -227,6 +227,8 @@ def test_an_edited_size_moves_nobody(cluster: Cluster, api: Api, tmp_path: Path)
         config = nad["spec"]["config"].replace('"/26"', '"/27"')
         path = "/apis/k8s.cni.cncf.io/v1/namespaces/tenant/network-attachment-definitions/blue"
         api.patch(path, {"spec": {"config": config}})
+        # The node's event and that of the edit come by different watches.
+        api.wait_for(TABLES, lambda items: [i["spec"]["sliceSize"] for i in items] == ["/27"])
         create_node(api, "n3")
         held = wait_table(api, lambda held: len(held) == 3)
     assert nodes_of(held) == {"n1": SLICES[0], "n2": SLICES[1], "n3": "10.40.0.128/27"}
