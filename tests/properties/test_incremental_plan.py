@@ -14,6 +14,7 @@ from whereabouts_fast.ipam.holdings import (
     COOLING,
     DRAINING,
     Action,
+    Answer,
     Close,
     Confirm,
     Create,
@@ -114,27 +115,41 @@ class Scene:
 
     def _do(self, action: Action) -> None:
         if isinstance(action, Create):
-            self.put(pool(action.node, action.base, action.prefix, "open"))
+            self.put(pool(action.node, action.base, action.prefix, "idle"))
         elif isinstance(action, Open):
             self.put(replace(action.pool, closed=False))
         elif isinstance(action, Close):
             self.put(replace(action.pool, closed=True))
         elif isinstance(action, Delete):
             self.drop(action.pool)
+        elif isinstance(action, Answer):
+            self.put(replace(action.pool, want=False))
         elif isinstance(action, Confirm) and action.held in (self.table or ()):
             self.gone |= {action.held}
 
 
 def pool(node: str, base: int, prefix: int, state: str, network: str = NETWORK) -> PoolSeen:
-    closed, empty = state != "open", state in ("empty", "leaving")
-    name = f"{network}-{node}-{base}-{prefix}"
-    return PoolSeen(name, node, network, base, prefix, closed, empty, state == "leaving")
+    open_ = state in ("open", "idle", "full", "wanting")
+    many = {"open": 3, "used": 3, "full": 14, "wanting": 14}.get(state, 0)
+    return PoolSeen(
+        f"{network}-{node}-{base}-{prefix}",
+        node,
+        network,
+        base,
+        prefix,
+        closed=not open_,
+        empty=not many,
+        leaving=state == "leaving",
+        taken=tuple(range(1, 1 + many)),
+        want=state == "wanting",
+        idle=None if many else 900.0,
+    )
 
 
 BLOCKS = st.tuples(st.integers(0, 143), st.sampled_from((27, 28, 28, 28, 29))).map(
     lambda one: (BASE + (one[0] >> (32 - one[1]) << (32 - one[1])), one[1])
 )
-STATES = st.sampled_from(("open", "open", "used", "empty", "leaving"))
+STATES = st.sampled_from(("open", "open", "idle", "full", "wanting", "used", "empty", "leaving"))
 NODES = st.sampled_from(NAMES)
 
 

@@ -21,9 +21,13 @@ _APART, _UNCERTAIN, _BAD, _NODE = "apart", "uncertain", "bad", "node"
 
 
 class PoolMap(Latest[PoolView]):
-    """The pools of this process."""
+    """The pools of this process; `moved` is told of each other state of one."""
 
-    def __init__(self, cached: Callable[[str], PoolView | None]) -> None:
+    def __init__(
+        self,
+        cached: Callable[[str], PoolView | None],
+        moved: Callable[[PoolView | None, PoolView | None], None] = lambda _, __: None,
+    ) -> None:
         super().__init__(
             cached,
             lambda raw, _: decode_pool(raw),
@@ -34,6 +38,7 @@ class PoolMap(Latest[PoolView]):
                 _NODE: lambda pool: [pool.node] if pool.exact and pool.node else [],
             },
         )
+        self._told = moved
         self._homes: dict[str, dict[Home, Blocks]] = {}
         self._departures: Counter[str] = Counter()
 
@@ -59,6 +64,11 @@ class PoolMap(Latest[PoolView]):
     def on(self, node: str) -> list[PoolView]:
         """Return the pools that are known to be one node's."""
         return self.by_index(_NODE, node)
+
+    def homed(self, space: str, network: str) -> list[PoolView]:
+        """Return the pools whose names say that they are of a network."""
+        homes = self._homes.get(space, {}).items()
+        return self._named(name for home, ones in homes if home[1] == network for name in ones)
 
     def unreadable(self) -> list[PoolView]:
         """Return the pools that cannot be read; those are in the unnamed space."""
@@ -112,6 +122,7 @@ class PoolMap(Latest[PoolView]):
         return self._departures[space]
 
     def _moved(self, old: PoolView | None, new: PoolView | None) -> None:
+        self._told(old, new)
         before, after = _place(old), _place(new)
         if before == after:
             return

@@ -9,6 +9,7 @@ from typing import TypeVar
 from whereabouts_fast.controller.bounded import each
 from whereabouts_fast.controller.conditions import overlaps
 from whereabouts_fast.controller.overlaps import Overlaps
+from whereabouts_fast.controller.plans import Plans
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.report import Reporter, key
 from whereabouts_fast.controller.shares import Shares
@@ -48,6 +49,7 @@ class _Draft:
     waiting: tuple[str, ...]
     body: Body | None
     pools: tuple[PoolSeen, ...]
+    unnamable: list[str]
 
 
 class UnsettledError(Exception):
@@ -62,6 +64,7 @@ class Settler:
         world: World,
         units: Units,
         shares: Shares,
+        plans: Plans,
         tables: Tables,
         pools: Pools,
         overlaps: Overlaps,
@@ -73,6 +76,7 @@ class Settler:
         self._world = world
         self._units = units
         self._shares = shares
+        self._plans = plans
         self._tables = tables
         self._pools = pools
         self._overlaps = overlaps
@@ -127,13 +131,14 @@ class Settler:
         table = await self._tables.write(unit, draft.body)
         troubles = (
             trouble,
-            _unnamable_text(self._units.unnamable(unit)),
+            _unnamable_text(draft.unnamable),
             _blocked_text(blocked),
             _disputed_text(unit, draft),
         )
         self._report.trouble(unit, "; ".join(filter(None, troubles)))
         if draft.body is None:
             self._report.ended(unit)
+            self._plans.forget(unit)
         if table is not None:
             self._tell(unit, table, draft.waiting, draft.pools)
         self._shares.planned(unit.table_name, draft.plan.stuck)
@@ -154,17 +159,21 @@ class Settler:
         self, unit: Unit, others: list[Unit], gone: frozenset[Held], newcomers: int | None
     ) -> _Draft | str:
         """Plan for those who hold slices and so many others; why not, if that is too large."""
-        observed = self._units.observe(unit, others, gone, newcomers)
-        plan = slices.plan(observed, self._now())
-        waiting = plan.waiting
-        if newcomers is not None:
+        if newcomers is None:
+            made = self._plans.make(unit, others, gone)
+            plan, pools, unnamable = made.plan, made.pools, made.unnamable
+            waiting = plan.waiting
+        else:
+            observed = self._units.observe(unit, others, gone, newcomers)
+            plan, pools = slices.plan(observed, self._now()), observed.pools
+            unnamable = self._units.unnamable(unit)
             served = {held.node for held in plan.table or () if held.state == ACTIVE}
             waiting = tuple(n for n in self._units.in_order(unit) if n not in served)
         try:
             body = self._tables.encode(unit, plan, waiting, dealing=newcomers != 0)
         except TableTooLargeError as error:
             return str(error)
-        return _Draft(plan, waiting, body, observed.pools)
+        return _Draft(plan, waiting, body, pools, unnamable)
 
     def _fitting(self, unit: Unit, others: list[Unit], gone: frozenset[Held]) -> _Draft:
         """Plan for as many nodes as a table can record; the others wait."""

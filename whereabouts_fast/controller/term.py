@@ -13,6 +13,7 @@ from whereabouts_fast.controller.fullness import Fullness
 from whereabouts_fast.controller.inspection import Inspection
 from whereabouts_fast.controller.orphans import Orphans
 from whereabouts_fast.controller.overlaps import OverlapError, Overlaps
+from whereabouts_fast.controller.plans import Plans
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.reasons import Reason
 from whereabouts_fast.controller.report import Reporter
@@ -107,6 +108,9 @@ class Term:
         in_flight = self.settings.pools_in_flight
         shares = Shares(self.world.pools_on, self.settings.idle_slice_seconds, time.time)
         units = Units(self.world, shares, selectors.parse(self.settings.node_selector))
+        plans = Plans(self.world, units, time.time)
+        self.world.changes.node = plans.node_changed
+        self.world.changes.moved = plans.pool_changed
         tables = Tables(
             self.client, self.world, self.metrics.written, time.time, self.inspection.shown
         )
@@ -122,6 +126,7 @@ class Term:
                 self.world,
                 units,
                 shares,
+                plans,
                 tables,
                 pools,
                 overlaps,

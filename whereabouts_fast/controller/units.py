@@ -14,7 +14,7 @@ from whereabouts_fast.ipam.holdings import ACTIVE, Held, NodeSeen, Observed, Poo
 from whereabouts_fast.ipam.overlap import Network
 from whereabouts_fast.ipam.ranges import Range
 from whereabouts_fast.ipam.selectors import EVERYTHING, Selector
-from whereabouts_fast.ipam.space import Claim
+from whereabouts_fast.ipam.space import Claim, Interval
 from whereabouts_fast.resources.nodes import NodeView
 from whereabouts_fast.resources.tables import TableView
 
@@ -142,21 +142,15 @@ class Units:
         table cannot record all; no share grows then.
         """
         version = unit.range.version
-        held = None if unit.table is None else unit.table.held
         nodes = self.taking_part(unit)
         if newcomers is not None:
             holders = _holders(unit)
             new = [name for name in self.in_order(unit) if name not in holders]
             seen = holders | set(new[:newcomers])
             nodes = tuple(node for node in nodes if node.name in seen)
-        return Observed(
-            network=unit.network,
-            range=unit.range,
-            size=unit.size,
-            wanted=unit.wanted is not None,
-            cooldown=unit.cooldown,
+        return replace(
+            self._frame(unit, gone),
             nodes=nodes,
-            table=held,
             elsewhere=tuple(
                 _claim(version, one)
                 for other in others
@@ -166,18 +160,63 @@ class Units:
                 for one in other.table.held
             ),
             pools=tuple(self._pools_seen(unit)),
+            capped=newcomers is not None,
+        )
+
+    def around(self, unit: Unit, others: Iterable[Unit], gone: frozenset[Held]) -> Observed | None:
+        """Return what a plan depends on besides the nodes and the pools known to be theirs.
+
+        None where that is not enough, because one node's pools may be of another's concern.
+        """
+        if unit.overlapping or unit.table is None or self.selector(unit) is None:
+            return None
+        version, (low, high) = unit.range.version, _extent(unit)
+        pools = self._world.latest_pools.strangers(unit.space, unit.network, version, (low, high))
+        if not all(pool.exact for pool in pools):
+            return None
+        return replace(
+            self._frame(unit, gone),
+            elsewhere=tuple(
+                claim
+                for other in others
+                if other.table is not None
+                and other.table_name != unit.table_name
+                and other.table.version == version
+                and _meet(_extent(other), (low, high))
+                for one in other.table.held
+                if _meet((claim := _claim(version, one))[:2], (low, high))
+            ),
+            pools=tuple(pool.seen() for pool in pools if pool.node),
+        )
+
+    def pools_on(self, unit: Unit, node: str) -> Iterator[PoolSeen]:
+        """Yield the pools of a network that are known to be a node's."""
+        for pool in self._world.pools_on(node):
+            own = (pool.space, pool.network) == (unit.space, unit.network)
+            if own and pool.version == unit.range.version:
+                yield pool.seen(idle=self._shares.idle(pool))
+
+    def _frame(self, unit: Unit, gone: frozenset[Held]) -> Observed:
+        version = unit.range.version
+        return Observed(
+            network=unit.network,
+            range=unit.range,
+            size=unit.size,
+            wanted=unit.wanted is not None,
+            cooldown=unit.cooldown,
+            nodes=(),
+            table=None if unit.table is None else unit.table.held,
             shared=(
                 *((n.low, n.high) for n in unit.overlapping if n.pool and n.version == version),
                 *(
                     (pool.base, pool.last)
-                    for pool in self._world.pools_of(unit.space)
-                    if pool.exact and not pool.node and pool.version == version
+                    for pool in self._world.latest_pools.shared(unit.space)
+                    if pool.version == version
                 ),
             ),
             gone=gone,
             slice_max=1 if unit.wanted is None else unit.wanted.network.slice_max,
             idle_seconds=self._shares.idle_seconds,
-            capped=newcomers is not None,
         )
 
     def _pools_seen(self, unit: Unit) -> Iterator[PoolSeen]:
@@ -207,11 +246,15 @@ class Units:
 
     def unnamable(self, unit: Unit) -> list[str]:
         """Return the nodes whose pools of this network would have too long a name."""
-        return [
-            node.name
-            for node in self._selected(unit)
-            if len(node.name) + len(unit.space) > _SAFE_NAMES and not _namable(unit, node)
-        ]
+        return [n.name for n in self._selected(unit) if not self.namable(unit, n.name)]
+
+    def namable(self, unit: Unit, node: str) -> bool:
+        """Return whether any pool of the network can be a node's."""
+        if len(node) + len(unit.space) <= _SAFE_NAMES:
+            return True
+        # The longest slice text there can be in this range.
+        base, prefix = unit.range.end, address.width(unit.range.version)
+        return bool(unit.pool_of(Held(node, base, prefix)))
 
     def taking_part(self, unit: Unit) -> tuple[NodeSeen, ...]:
         """Return the nodes that may hold slices."""
@@ -224,8 +267,19 @@ class Units:
         chosen = [one for one in (self._selector, wanted.selector) if one]
         return any(one.matches(old.labels) != one.matches(new.labels) for one in chosen)
 
+    def selector(self, unit: Unit) -> Selector | None:
+        """Return which nodes a network is for, besides what the controller itself is told."""
+        return unit.wanted.selector if unit.wanted is not None else EVERYTHING
+
+    def selects(self, unit: Unit, node: NodeView) -> bool:
+        """Return whether a network is for a node, if its selector can be read."""
+        own = self.selector(unit)
+        return self._selector.matches(node.labels) and (
+            own is not None and own.matches(node.labels)
+        )
+
     def _selected(self, unit: Unit) -> tuple[NodeSeen, ...]:
-        own = unit.wanted.selector if unit.wanted is not None else EVERYTHING
+        own = self.selector(unit)
         if own is not None and not own and not self._selector:
             return self._world.nodes_seen()
         # Nobody knows whom an unreadable selector means: those who are there stay.
@@ -247,11 +301,16 @@ def _claim(version: int, held: Held) -> Claim:
     return held.base, last, held.node if held.state == ACTIVE else ""
 
 
-def _namable(unit: Unit, node: NodeSeen) -> bool:
-    # The longest slice text there can be in this range.
-    base, prefix = unit.range.end, address.width(unit.range.version)
-    try:
-        unit.pool_name(node.name, base, prefix)
-    except naming.InvalidNameError:
-        return False
-    return True
+def _extent(unit: Unit) -> Interval:
+    """Return the addresses that a network has to do with: its range, and what its table holds."""
+    low, high = unit.range.base, unit.range.end
+    held = unit.table.held if unit.table is not None else ()
+    # In the order of addresses; only after an edit is there anything outside the range.
+    if held and (held[0].base < low or held[-1].base > high):
+        low = min(low, held[0].base)
+        high = max(high, *(_claim(unit.range.version, one)[1] for one in held))
+    return low, high
+
+
+def _meet(one: Interval, other: Interval) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]

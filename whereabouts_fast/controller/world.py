@@ -32,6 +32,9 @@ class Changes:
     nodes: Callable[[], None] = lambda: None
     labels: Callable[[NodeView, NodeView], None] = lambda _, __: None
     used: Callable[[PoolView | None, PoolView | None], None] = lambda _, __: None
+    # Of each node and of each pool about which a plan may find anything else than before.
+    node: Callable[[str], None] = lambda _: None
+    moved: Callable[[PoolView | None, PoolView | None], None] = lambda _, __: None
 
 
 @dataclass(slots=True)
@@ -54,7 +57,9 @@ class World:
     def watching(cls, client: Client, namespace: str, hook: WatchHook | None = None) -> World:
         """Build the informers; none runs yet."""
         latest_tables = TableMap(lambda key: tables.get(key))
-        latest_pools = PoolMap(lambda key: pools.get(key))
+        latest_pools = PoolMap(
+            lambda key: pools.get(key), lambda old, new: world.changes.moved(old, new)
+        )
         tables = Informer(
             client, NODESLICEPOOLS, decode=latest_tables.decode, namespace=namespace, hook=hook
         )
@@ -139,7 +144,10 @@ class World:
     # Handlers: they pass on only what can change a plan.
 
     def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
-        # Kubelets touch their nodes all the time; only coming, going and age matter.
+        # Kubelets touch their nodes all the time; only coming, going, age and labels matter.
+        one = new or old
+        if one is not None and (old is None or new is None or _differ(old, new)):
+            self.changes.node(one.name)
         if old is None or new is None or old.created != new.created:
             self._nodes_seen = None
             self.changes.nodes()
@@ -175,6 +183,10 @@ class World:
         if old is None or new is None or _relevant(old) != _relevant(new):
             for pool in _present(old, new):
                 self.changes.pool(pool)
+
+
+def _differ(old: NodeView, new: NodeView) -> bool:
+    return (old.created, old.labels) != (new.created, new.labels)
 
 
 def _relevant(pool: PoolView) -> tuple[object, ...]:

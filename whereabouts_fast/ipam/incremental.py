@@ -204,7 +204,7 @@ class Incremental:
 def _asks_nothing(made: Plan, part: Part) -> bool:
     return (
         (made.table or ()) == part.table
-        and not (made.actions or made.waiting or made.disputed)
+        and not (made.actions or made.waiting or made.disputed or made.stuck)
         and made.again is None
     )
 

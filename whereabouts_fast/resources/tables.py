@@ -325,6 +325,8 @@ def _allocations(
     written: Mapping[Held, Mapping[str, Any]] = {}
     if existing is not None and existing.version == version:
         written = existing.written
+        if held is existing.held and len(written) == len(held) == len(old or ()):
+            return list(old or ())
     before: dict[object, Mapping[str, Any]] = {}
     if any(one not in written for one in held):
         before = {(entry.get("nodeName"), entry.get("sliceRange")): entry for entry in old or ()}
