@@ -14,7 +14,7 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,13 @@ AGENT = "whereabouts-fast-controller"
 
 
 class Bench:
-    """One API server with `count` nodes."""
+    """One API server with `count` nodes; on those in `filled` there are pods."""
 
-    def __init__(self, cluster: Cluster, client: Client, count: int) -> None:
+    def __init__(self, cluster: Cluster, client: Client, count: int, filled: Sequence[int]) -> None:
         self._cluster = cluster
         self._client = client
         self._count = count
+        self._filled = filled[:EVENTS]
         self.joined = count
 
     async def measure(self) -> dict[str, Any]:
@@ -88,21 +89,34 @@ class Bench:
 
     async def _work(self, subject: Subject) -> dict[str, float]:
         """Return the processor time of the controller for one event of each kind, in ms."""
-        numbers = range(min(EVENTS, self._count))
+        numbers = self._filled
         beat = [{"op": "add", "path": "/metadata/annotations", "value": {"beat": ""}}]
-        given = [{"op": "add", "path": "/spec/allocations/60", "value": {"id": "i", "podref": "p"}}]
         taken = [{"op": "remove", "path": "/spec/allocations/60"}]
         client = self._client
 
-        def pools(patch: list[dict[str, Any]]) -> list[Callable[[], Awaitable[object]]]:
-            names = [population.pool_name("red", population.node_name(n), n) for n in numbers]
-            return [partial(client.patch, IPPOOLS, SYSTEM, name, patch) for name in names]
+        def given(number: int) -> list[dict[str, Any]]:
+            entry = {"id": "c", "podref": f"{TENANT}/pod-{number:05d}-0", "ifname": "net9"}
+            return [{"op": "add", "path": "/spec/allocations/60", "value": entry}]
+
+        def pools(
+            patch: Callable[[int], list[dict[str, Any]]],
+        ) -> list[Callable[[], Awaitable[object]]]:
+            return [
+                partial(
+                    client.patch,
+                    IPPOOLS,
+                    SYSTEM,
+                    population.pool_name("red", population.node_name(number), number),
+                    patch(number),
+                )
+                for number in numbers
+            ]
 
         names = [population.node_name(number) for number in numbers]
         kinds: dict[str, list[Callable[[], Awaitable[object]]]] = {
             "node_heartbeat": [partial(client.patch, NODES, None, name, beat) for name in names],
             "address_given": pools(given),
-            "address_freed": pools(taken),
+            "address_freed": pools(lambda _: taken),
             "pod_changed": [
                 partial(client.patch, PODS, TENANT, f"pod-{n:05d}-0", STRIP) for n in numbers
             ],
@@ -186,10 +200,11 @@ class Bench:
 async def run(cluster: Cluster, sizes: list[int]) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     async with Client.connect(str(cluster.kubeconfig), "whereabouts-fast-bench/1") as client:
-        there = 0
+        there, filled = 0, list[int]()
         for count in sizes:
             await population.grow(client, there, count)
-            bench = Bench(cluster, client, count)
+            filled += range(there, count)
+            bench = Bench(cluster, client, count, filled)
             found.append(await bench.measure())
             there = bench.joined
             print(json.dumps(found[-1], indent=2), flush=True)
