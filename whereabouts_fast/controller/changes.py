@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from whereabouts_fast.ipam.holdings import ACTIVE, Held
+from whereabouts_fast.ipam.holdings import ACTIVE, Held, difference
 
 DEALT, GROWN, RETURNED, REBUILT = "dealt", "grown", "returned", "rebuilt"
 
@@ -27,17 +27,19 @@ class Changes:
 
 
 def between(
-    before: Iterable[Held] | None,
-    after: Iterable[Held],
+    before: Sequence[Held] | None,
+    after: Sequence[Held],
     pools: Callable[[Held], bool],
     cidr: Callable[[Held], str],
 ) -> Changes:
     """Compare two tables (`before` None: there was none); `pools` says whether a pool exists."""
     rebuilding = before is None
-    old: dict[_Key, Held] = {_key(held): held for held in before or ()}
-    served = {held.node for held in old.values() if held.state == ACTIVE}
+    gone, come = difference(before or (), after)
+    old: dict[_Key, Held] = {_key(held): held for held in gone}
+    nodes = {held.node for held in come}
+    served = {h.node for h in before or () if h.node in nodes and h.state == ACTIVE}
     changes = Changes()
-    for held in after:
+    for held in come:
         known = old.pop(_key(held), None)
         if known is not None and known.state == held.state:
             continue

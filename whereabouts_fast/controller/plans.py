@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from whereabouts_fast.controller.units import Unit, Units
 from whereabouts_fast.controller.world import World
 from whereabouts_fast.ipam import slices
-from whereabouts_fast.ipam.holdings import Held, Plan, PoolSeen
+from whereabouts_fast.ipam.holdings import Held, Plan, PoolSeen, difference
 from whereabouts_fast.ipam.incremental import Incremental, Part
 from whereabouts_fast.ipam.selectors import Selector
 from whereabouts_fast.resources.pools import PoolView
@@ -34,8 +34,8 @@ class _State:
         """Take note of another version of the table."""
         if table is self.table:
             return
-        before = () if self.table is None else self.table.held
-        names = {held.node for held in set(before) ^ set(table.held)}
+        gone, come = difference(() if self.table is None else self.table.held, table.held)
+        names = {held.node for held in (*gone, *come)}
         entries: dict[str, list[Held]] = {}
         for held in table.held:
             if held.node in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from whereabouts_fast.controller import changes
@@ -97,12 +97,12 @@ class Reporter:
         unit: Unit,
         table: TableView,
         pooled: frozenset[tuple[str, int, int]],
-        present: frozenset[str],
+        present: Callable[[str], bool],
     ) -> None:
         """Tell what a written table changed.
 
-        `pooled` are the (node, base, prefix) of pools, `present` the names of nodes that
-        take part.
+        `pooled` are the (node, base, prefix) of pools, where there was no table; `present` says
+        whether a node takes part.
         """
         done = changes.between(
             None if unit.table is None else unit.table.held,
@@ -183,10 +183,10 @@ class Reporter:
 _TABLE = "table/"
 
 
-def _reclaim_reason(unit: Unit, cidr: str, node: str, present: frozenset[str]) -> str:
+def _reclaim_reason(unit: Unit, cidr: str, node: str, present: Callable[[str], bool]) -> str:
     if unit.wanted is None:
         return "network_gone"
-    if node not in present:
+    if not present(node):
         return "node_gone"
     _, base, _ = address.parse_cidr(cidr)
     return "idle" if unit.range.base <= base <= unit.range.end else "network_changed"

@@ -197,8 +197,12 @@ class Settler:
         waiting: tuple[str, ...],
         pools: Iterable[PoolSeen],
     ) -> None:
-        pooled = frozenset((pool.node, pool.base, pool.prefix) for pool in pools)
-        present = frozenset(node.name for node in self._units.taking_part(unit))
+        rebuilt = unit.table is None
+        pooled = frozenset((pool.node, pool.base, pool.prefix) for pool in pools if rebuilt)
+
+        def present(name: str) -> bool:
+            return self._units.takes_part(unit, name)
+
         self._report.written(unit, table, pooled, present)
         status = {} if unit.table is None else unit.table.raw.get("status") or {}
         before = status.get("waiting", 0)
@@ -266,8 +270,9 @@ class Settler:
         if not ready:
             return failures
         live = await self._tables.read(unit.table_name)
-        given = {key(held) for held in live.held if held.state == ACTIVE} if live else set()
-
+        asked = {slice_ for slice_, _ in ready}
+        held = live.held if live else ()
+        given = {key(one) for one in held if one.state == ACTIVE and key(one) in asked}
         careful = bool(unit.overlapping) or overlaps(live)
         due: list[PoolView] = []
 

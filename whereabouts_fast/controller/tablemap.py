@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from whereabouts_fast.controller.latest import Latest
+from whereabouts_fast.ipam.holdings import Held, difference
 from whereabouts_fast.resources.tables import TableView, decode_table
 
 _SPACE = "space"
@@ -31,10 +32,12 @@ class TableMap(Latest[TableView]):
         return self._departures[name]
 
     def _moved(self, old: TableView | None, new: TableView | None) -> None:
-        if old is not None and _slices(old) - _slices(new):
+        if old is None:
+            return
+        gone, come = difference(old.held, () if new is None else new.held)
+        if {_slice(one) for one in gone} - {_slice(one) for one in come}:
             self._departures[old.name] += 1
 
 
-def _slices(table: TableView | None) -> set[tuple[str, int, int]]:
-    held = () if table is None else table.held
-    return {(one.node, one.base, one.prefix) for one in held}
+def _slice(one: Held) -> tuple[str, int, int]:
+    return one.node, one.base, one.prefix

@@ -262,6 +262,15 @@ class Units:
         bad = frozenset(self.unnamable(unit))
         return tuple(node for node in nodes if node.name not in bad) if bad else nodes
 
+    def takes_part(self, unit: Unit, name: str) -> bool:
+        """Return whether a node may hold slices."""
+        node = self._world.nodes.get(name)
+        if node is None or not self.namable(unit, name):
+            return False
+        if self.selector(unit) is None:
+            return self._selector.matches(node.labels) and name in _holders(unit)
+        return self.selects(unit, node)
+
     def relabelled(self, wanted: Wanted, old: NodeView, new: NodeView) -> bool:
         """Return whether changed labels make a node take part, or not any more."""
         chosen = [one for one in (self._selector, wanted.selector) if one]

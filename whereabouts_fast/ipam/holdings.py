@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from whereabouts_fast.ipam.ranges import Range
     from whereabouts_fast.ipam.space import Claim, Interval
 
@@ -28,6 +30,18 @@ class Held:
     prefix: int
     state: str = ACTIVE
     since: float | None = None
+
+
+def difference(before: Collection[Held], after: Collection[Held]) -> tuple[list[Held], list[Held]]:
+    """Return the entries that only the first, and those that only the second of two tables has.
+
+    Most entries of two versions of a table are the same objects, which are passed over unread.
+    """
+    ours, theirs = set(map(id, before)), set(map(id, after))
+    gone = [held for held in before if id(held) not in theirs]
+    come = [held for held in after if id(held) not in ours]
+    both = set(gone) & set(come)
+    return [one for one in gone if one not in both], [one for one in come if one not in both]
 
 
 @dataclass(frozen=True, slots=True)

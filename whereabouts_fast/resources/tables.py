@@ -156,9 +156,7 @@ def decode_table(raw: dict[str, Any], known: TableView | None = None) -> TableVi
     size = spec.size.removeprefix("/")
     if not (size.isascii() and size.isdigit()):
         problem = problem or f'spec.sliceSize "{spec.size}" is not a prefix length'
-    before = {}
-    if known is not None and known.version == version:
-        before = {_said(entry): one for one, entry in known.written.items()}
+    before = _Known(known.written if known is not None and known.version == version else {})
     held: dict[tuple[str, int, int], Held] = {}
     repeated: list[Held] = []
     written: dict[Held, Mapping[str, Any]] = {}
@@ -166,7 +164,7 @@ def decode_table(raw: dict[str, Any], known: TableView | None = None) -> TableVi
         if not entry.node:
             continue
         text = raw["status"]["allocations"][at]
-        same = before.get(_said(text))
+        same = before.meaning(text)
         found = same or _held(entry, version)
         if isinstance(found, str):
             problem = problem or f'status.allocations[{at}].sliceRange "{entry.slice}" {found}'
@@ -311,9 +309,30 @@ def _held(entry: _Allocation, version: int) -> Held | str:
     return Held(entry.node, base, prefix, state, since)
 
 
-def _said(entry: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return all that the meaning of an entry depends on."""
-    return tuple(map(entry.get, ("nodeName", "sliceRange", "state", "since")))
+class _Known:
+    """Entries that were read before, asked for in about the order in which they stood."""
+
+    def __init__(self, written: Mapping[Held, Mapping[str, Any]]) -> None:
+        self._entries = list(written.items())
+        self._next = 0
+        self._places: dict[object, int] = {}
+
+    def meaning(self, text: Mapping[str, Any]) -> Held | None:
+        """Return what the very same entry meant."""
+        if self._next < len(self._entries) and self._entries[self._next][1] == text:
+            self._next += 1
+            return self._entries[self._next - 1][0]
+        if not self._places:
+            self._places = {_place(entry): at for at, (_, entry) in enumerate(self._entries)}
+        at = self._places.get(_place(text), -1)
+        if at < 0 or self._entries[at][1] != text:
+            return None
+        self._next = at + 1
+        return self._entries[at][0]
+
+
+def _place(entry: Mapping[str, Any]) -> tuple[object, object]:
+    return entry.get("nodeName"), entry.get("sliceRange")
 
 
 def _allocations(
@@ -329,7 +348,7 @@ def _allocations(
             return list(old or ())
     before: dict[object, Mapping[str, Any]] = {}
     if any(one not in written for one in held):
-        before = {(entry.get("nodeName"), entry.get("sliceRange")): entry for entry in old or ()}
+        before = {_place(entry): entry for entry in old or ()}
     result = list(existing.unreadable if existing is not None else ())
     for one in held:
         known = written.get(one)
