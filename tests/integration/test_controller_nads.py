@@ -157,12 +157,13 @@ def test_an_unreadable_table_is_left_alone_and_told(
     create_node(api, "n1")
     for name in ("blue", "red"):
         create_nad(api, name)
+    bad = [{"nodeName": "n9", "sliceRange": "10.40.999.0/26"}]
     broken = {
         "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
         "kind": "NodeSlicePool",
         "metadata": {"name": "blue"},
         "spec": {"range": "10.40.0.0/24", "sliceSize": "/26"},
-        "status": {"allocations": [{"nodeName": "n9", "sliceRange": "10.40.999.0/26"}]},
+        "status": {"allocations": bad},
     }
     api.create(TABLES, broken)
     with running(cluster.kubeconfig, tmp_path):
@@ -173,7 +174,7 @@ def test_an_unreadable_table_is_left_alone_and_told(
         found = table(api)
         assert found is not None
         # How long it has been bad decides whether the condition that says so is there already.
-        assert found["status"]["allocations"] == broken["status"]["allocations"]
+        assert found["status"]["allocations"] == bad
         broken["metadata"] = found["metadata"]
         broken["status"] = {"allocations": [{"nodeName": "n1", "sliceRange": "10.40.0.64/26"}]}
         api.replace(f"{TABLES}/blue", broken)
