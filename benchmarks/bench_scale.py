@@ -14,19 +14,18 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import population
-from benchmarks.population import NETWORKS, PODS_PER_NODE, STRIP, SYSTEM, TENANT, spread
+from benchmarks import happenings, population
+from benchmarks.population import NETWORKS, PODS_PER_NODE, STRIP, SYSTEM, spread
 from benchmarks.subject import LIMIT, Subject, running
 from benchmarks.timing import ratio
 from hack.cluster.server import Cluster
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import NotFound
-from whereabouts_fast.kube.resource import IPPOOLS, NADS, NODES, PODS
+from whereabouts_fast.kube.resource import IPPOOLS, NODES
 
 RESULT = Path("build/bench/scale.json")
 RESTARTS, JOINS, EVENTS, FEW = 3, 10, 300, 5
@@ -89,52 +88,18 @@ class Bench:
 
     async def _work(self, subject: Subject) -> dict[str, float]:
         """Return the processor time of the controller for one event of each kind, in ms."""
-        numbers = self._filled
-        beat = [{"op": "add", "path": "/metadata/annotations", "value": {"beat": ""}}]
-        taken = [{"op": "remove", "path": "/spec/allocations/60"}]
-        client = self._client
-
-        def given(number: int) -> list[dict[str, Any]]:
-            entry = {"id": "c", "podref": f"{TENANT}/pod-{number:05d}-0", "ifname": "net9"}
-            return [{"op": "add", "path": "/spec/allocations/60", "value": entry}]
-
-        def pools(
-            patch: Callable[[int], list[dict[str, Any]]],
-        ) -> list[Callable[[], Awaitable[object]]]:
-            return [
-                partial(
-                    client.patch,
-                    IPPOOLS,
-                    SYSTEM,
-                    population.pool_name("red", population.node_name(number), number),
-                    patch(number),
-                )
-                for number in numbers
-            ]
-
-        names = [population.node_name(number) for number in numbers]
-        kinds: dict[str, list[Callable[[], Awaitable[object]]]] = {
-            "node_heartbeat": [partial(client.patch, NODES, None, name, beat) for name in names],
-            "address_given": pools(given),
-            "address_freed": pools(lambda _: taken),
-            "pod_changed": [
-                partial(client.patch, PODS, TENANT, f"pod-{n:05d}-0", STRIP) for n in numbers
-            ],
-            "nad_edited": [partial(self._edit, name) for name in NETWORKS],
-            "scrape": [subject.scrape] * FEW,
-        }
         work = {}
-        for name, jobs in kinds.items():
+        events = happenings.kinds(self._client, self._filled, self.joined)
+        events["scrape"] = [subject.scrape] * FEW
+        for name, jobs in events.items():
             before = await subject.quiet()
             await spread(jobs)
             work[name] = round((await subject.quiet() - before) / len(jobs) * 1000, 3)
+        before = await subject.quiet()
+        for number in self._filled[:JOINS]:
+            await happenings.want(self._client, number)
+        work["want_answered"] = round((await subject.quiet() - before) / JOINS * 1000, 3)
         return work
-
-    async def _edit(self, network: str) -> None:
-        """Change something of a network that is none of the controller's business."""
-        body = population.attachment(network, master=f"eth{self.joined}")
-        patch = [{"op": "replace", "path": "/spec", "value": body["spec"]}]
-        await self._client.patch(NADS, TENANT, network, patch)
 
     async def _joins(self, subject: Subject) -> dict[str, Any]:
         """Return what a node that joins costs, one at a time."""

@@ -11,10 +11,15 @@ from pathlib import Path
 from urllib.request import getproxies, proxy_bypass
 
 import yaml
-from kubernetes_asyncio.client import ApiClient, Configuration
-from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
 from whereabouts_fast.kube.errors import ConfigurationError
+from whereabouts_fast.kube.library import (
+    ApiClient,
+    ConfigException,
+    Configuration,
+    load_incluster_config,
+    load_kube_config,
+)
 
 # Where a pod finds its token, the cluster's certificate authority and its namespace.
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

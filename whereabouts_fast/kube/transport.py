@@ -11,13 +11,12 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 from aiohttp.connector import Connection
-from kubernetes_asyncio.client import ApiClient
-from kubernetes_asyncio.config import ConfigException
 from yarl import URL
 
 from whereabouts_fast.kube.credentials import Credentials
 from whereabouts_fast.kube.errors import ConfigurationError, Unauthorized, Unreachable
 from whereabouts_fast.kube.hooks import RequestHook
+from whereabouts_fast.kube.library import ApiClient, ConfigException
 
 _CONNECT = 10.0
 # client-go's label for a request that got no answer.
