@@ -21,13 +21,8 @@ from whereabouts_fast.ipam import naming
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.informer import Informer
 from whereabouts_fast.kube.resource import IPPOOLS, NADS, NAMESPACES, NODES, NODESLICEPOOLS
-from whereabouts_fast.resources.pools import (
-    PoolView,
-    answer_patch,
-    decode_pool,
-    encode_pool,
-    open_patch,
-)
+from whereabouts_fast.resources.poolpatches import answer_patch, open_patch
+from whereabouts_fast.resources.pools import PoolView, decode_pool, encode_pool
 
 RESULT = Path("build/bench/growth.json")
 PLAIN, NAME = "plain", "growth"

@@ -172,8 +172,62 @@ def test_marks_go_once_the_other_side_is_gone(cluster: Cluster, api: Api, tmp_pa
         drop(api, "10.40.0.0-16", 300)
         wait_gone(api, POOLS, "10.40.0.0-16")
         wait_marks(api, set())
-        (pool,) = pools(api).values()
-        assert not pool["metadata"].get("annotations")
+        wait_no_notes(api)
+
+
+def wait_no_notes(api: Api) -> None:
+    """Wait until no pool has an annotation."""
+    api.wait_for(POOLS, lambda items: not any(i["metadata"].get("annotations") for i in items))
+
+
+def test_reservations_go_with_the_overlap_that_they_were_for(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    create_node(api, "n1")
+    sliced(api, "a")
+    with running(cluster.kubeconfig, tmp_path):
+        wait_open(api, {"n1-10.40.0.0-26"})
+        for offset in (1, 9):
+            fill(api, "n1-10.40.0.0-26", offset)
+        classic(api, "b", range="10.40.0.0/16")
+        wait_open(api, {"n1-10.40.0.0-26", "10.40.0.0-16"})
+        assert reservations(api).keys() == {"10.40.0.1", "10.40.0.9"}
+        # One that is not of an address in use is none of this business, and neither is another's.
+        api.create(RESERVATIONS, reservation("10.40.0.5", {"podref": "tenant/p1"}))
+        api.delete(f"{RESERVATIONS}/10.40.0.9")
+        api.create(RESERVATIONS, reservation("10.40.0.9", {"podref": "tenant/other"}))
+        api.delete(f"{nad_path()}/b")
+        wait_gone(api, POOLS, "10.40.0.0-16")
+        wait_gone(api, RESERVATIONS, "10.40.0.1")
+        wait_no_notes(api)
+        assert reservations(api).keys() == {"10.40.0.5", "10.40.0.9"}
+        assert pools(api)["n1-10.40.0.0-26"]["spec"]["allocations"].keys() == {"1", "9"}
+        # The overlap comes back, and with it what keeps the addresses apart.
+        api.delete(f"{RESERVATIONS}/10.40.0.9")
+        classic(api, "b", range="10.40.0.0/16")
+        wait_open(api, {"n1-10.40.0.0-26", "10.40.0.0-16"})
+        assert reservations(api).keys() == {"10.40.0.1", "10.40.0.5", "10.40.0.9"}
+
+
+def test_a_reservation_that_somebody_is_about_to_remove_is_kept_when_it_is_needed(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    """A controller was stopped between its announcement and the removal."""
+    create_node(api, "n1")
+    sliced(api, "a")
+    note = {"whereabouts-fast.io/lifting": "theirs"}
+    with running(cluster.kubeconfig, tmp_path):
+        wait_open(api, {"n1-10.40.0.0-26"})
+        fill(api, "n1-10.40.0.0-26", 1)
+        body = reservation("10.40.0.1", holder(1))
+        body["metadata"]["annotations"] = note
+        announced = api.create(RESERVATIONS, body)
+        classic(api, "b", range="10.40.0.0/16")
+        wait_open(api, {"n1-10.40.0.0-26", "10.40.0.0-16"})
+    kept = api.get(f"{RESERVATIONS}/10.40.0.1")
+    assert kept["metadata"]["uid"] == announced["metadata"]["uid"]
+    assert not kept["metadata"].get("annotations")
+    assert kept["metadata"]["resourceVersion"] != announced["metadata"]["resourceVersion"]
 
 
 def test_networks_that_do_not_want_the_check_do_not_pay(

@@ -10,7 +10,8 @@ import pytest
 from hack.cluster.api import Api, ApiError
 from whereabouts_fast.ipam.holdings import Figures, Held
 from whereabouts_fast.kube.resource import IPPOOLS, NODESLICEPOOLS
-from whereabouts_fast.resources.pools import close_patch, decode_pool, encode_pool, open_patch
+from whereabouts_fast.resources.poolpatches import close_patch, open_patch
+from whereabouts_fast.resources.pools import decode_pool, encode_pool
 from whereabouts_fast.resources.tables import Condition, TableView, decode_table, encode_table
 
 NAMESPACE = "ipam-system"

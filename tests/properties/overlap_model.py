@@ -46,23 +46,36 @@ class Tape:
 
 @dataclass
 class Stored:
-    """An IPPool; `lifting` is the token of who is about to take the mark away."""
+    """An IPPool; `lifting` is the token of who is about to take the mark away.
+
+    `lifted`: its mark was taken away, and its addresses may still have reservations.
+    """
 
     uid: int
     closed: bool = True
     marked: bool = False
     lifting: str = ""
+    lifted: bool = False
     entries: dict[int, Holder] = field(default_factory=dict)
 
 
 @dataclass
 class Store:
-    """The API server; `overlapping` is the condition of the slice table."""
+    """The API server; `overlapping` is the condition of the slice table.
+
+    `ending`: address -> version of its reservation from when it was announced that it goes.
+    """
 
     pools: dict[str, Stored] = field(default_factory=dict)
     reservations: dict[int, tuple[int, Holder]] = field(default_factory=dict)
+    ending: dict[int, int] = field(default_factory=dict)
     overlapping: bool = False
     uids: count[int] = field(default_factory=count)
+
+    def unreserve(self, value: int) -> None:
+        """Delete a reservation."""
+        del self.reservations[value]
+        self.ending.pop(value, None)
 
     def duplicates(self) -> dict[int, list[str]]:
         """Addresses that are in more than one pool."""
@@ -114,10 +127,17 @@ class Controller:
         for _ in range(_ROUNDS):
             seen = deepcopy(self.store.pools)
             yield
-            read = {
-                f"10.0.0.{value}": holder
-                for value, (_, holder) in self.store.reservations.items()
-            }  # fmt: skip
+            announced = sorted(self.store.ending)
+            read = self._reserved()
+            if announced:
+                for value in announced:
+                    yield
+                    # Another version of the reservation, unless it is gone.
+                    self.store.ending.pop(value, None)
+                yield
+                if self.store.ending:
+                    return
+                read = self._reserved()
             names = {n for n, uid in opening.items() if n in seen and seen[n].uid == uid}
             found = decided(seen, names, read)
             yield
@@ -147,8 +167,41 @@ class Controller:
             yield
             pool = self.store.pools.get(name)
             if name in decided(seen).needless and pool is not None and pool.lifting == token:
-                pool.marked, pool.lifting = False, ""
+                pool.marked, pool.lifting, pool.lifted = False, "", True
                 yield
+        for name, pool in sorted(self.store.pools.items()):
+            if pool.lifted and not pool.marked:
+                yield
+                yield from self._unreserve(name, pool.uid)
+
+    def _unreserve(self, name: str, uid: int) -> Iterator[None]:
+        """Announce that reservations go, look whether that is still right, and remove them."""
+        pool = self.store.pools.get(name)
+        if pool is None or pool.uid != uid or pool.marked:
+            return
+        entries = dict(pool.entries)
+        yield
+        versions: dict[int, int] = {}
+        for value, holder in sorted(entries.items()):
+            found = self.store.reservations.get(value)
+            if found is not None and found[1] == holder:
+                versions[value] = self.store.ending[value] = next(self.store.uids)
+                yield
+        pool = self.store.pools.get(name)
+        if pool is None or pool.uid != uid or pool.marked:
+            return
+        for value, version in versions.items():
+            yield
+            if self.store.ending.get(value) == version:
+                self.store.unreserve(value)
+        yield
+        pool = self.store.pools.get(name)
+        if pool is not None and pool.uid == uid and not pool.marked:
+            pool.lifted = False
+
+    def _reserved(self) -> dict[str, Holder]:
+        found = self.store.reservations
+        return {f"10.0.0.{value}": holder for value, (_, holder) in found.items()}
 
     def _retire(self, name: str) -> Iterator[None]:
         if name in self.store.pools:
@@ -162,7 +215,7 @@ class Controller:
     def _mark(self, name: str, uid: int) -> None:
         pool = self.store.pools.get(name)
         if pool is not None and pool.uid == uid:
-            pool.marked, pool.lifting = True, ""
+            pool.marked, pool.lifting, pool.lifted = True, "", False
 
     def _reserve(self, value: int, holder: Holder) -> bool:
         if value in self.store.reservations:
@@ -225,7 +278,7 @@ class Plugin:
         elif reserved is not None:
             yield
             if self.store.reservations.get(value, (None,))[0] == reserved:
-                del self.store.reservations[value]
+                self.store.unreserve(value)
         yield
 
     def _delete(self) -> Iterator[None]:
@@ -237,7 +290,7 @@ class Plugin:
         yield
         found = self.store.reservations.get(value)
         if found is not None and found[1] == holder:
-            del self.store.reservations[value]
+            self.store.unreserve(value)
             yield
 
 
@@ -253,7 +306,7 @@ class Leaks:
         kept = {holder for pool in self.store.pools.values() for holder in pool.entries.values()}
         for value, (_, holder) in list(self.store.reservations.items()):
             if holder.podref == f"t/{pod}" and holder not in kept:
-                del self.store.reservations[value]
+                self.store.unreserve(value)
 
 
 def history(data: bytes) -> Iterator[Store]:

@@ -68,12 +68,21 @@ def overlap_has_ended(world: World) -> None:
     del world.store.pools["wide"]
 
 
-@pytest.mark.parametrize("before", [nothing_yet, slices_in_use, overlap_has_ended])
+def overlap_has_ended_over_pods(world: World) -> None:
+    """The same, and an address that needs its reservation no longer has it still."""
+    overlap_has_ended(world)
+    world.add_everywhere(0)
+    assert world.store.reservations.keys() == {0}
+
+
+@pytest.mark.parametrize(
+    "before", [nothing_yet, slices_in_use, overlap_has_ended, overlap_has_ended_over_pods]
+)
 @pytest.mark.parametrize("wanted", [(SLICE, BOTH), (BOTH, SLICE), (SLICE, {"wide"}), (BOTH, BOTH)])
 def test_a_pause_after_any_request_gives_no_address_twice(
     before: Callable[[World], None], wanted: tuple[set[str], set[str]]
 ) -> None:
-    for pauses in product(range(ROUND), range(0, ROUND, 2), (1, 2, ROUND // 2)):
+    for pauses in product(range(ROUND), range(0, ROUND, 2), (1, 2, 3, ROUND // 2)):
         first, second, third = pauses
         world = World()
         before(world)
@@ -98,4 +107,6 @@ def test_without_faults_every_pool_opens_and_marks_go_with_the_overlap() -> None
     world.begin(SLICE, SLICE)
     world.work(0, 3 * ROUND)
     (pool,) = world.store.pools.values()
-    assert (pool.marked, pool.closed, pool.lifting) == (False, False, "")
+    assert (pool.marked, pool.closed, pool.lifting, pool.lifted) == (False, False, "", False)
+    assert pool.entries.keys() == {0}
+    assert world.store.reservations == {}

@@ -133,7 +133,9 @@ def compare_space(pools: PoolMap, space: str, within: list[PoolView]) -> None:
 
     part = (BASE, BASE + 63)
     assert names(pools.of(space)) == found(lambda _: True)
-    assert names(pools.apart(space)) == found(lambda one: one.overlapping or not one.node)
+    assert names(pools.apart(space)) == found(
+        lambda one: one.overlapping or one.lifted or not one.node
+    )
     assert names(pools.shared(space)) == found(lambda one: one.exact and not one.node)
     assert names(pools.strays(space, lambda *_: [part])) == found(
         lambda one: own(one) and one.space == space and not inside(one)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from whereabouts_fast.controller.bounded import each
 from whereabouts_fast.controller.conditions import overlaps
+from whereabouts_fast.controller.endings import Endings
 from whereabouts_fast.controller.networks import Resolution
 from whereabouts_fast.controller.poolmap import PoolMap
 from whereabouts_fast.controller.pools import LivePools, Pools
@@ -105,6 +106,7 @@ class Overlaps:
         self._pools = pools
         self._reservations = reservations
         self._in_flight = in_flight
+        self._endings = Endings(pools, reservations, in_flight=in_flight)
         # Space -> uids of pools whose addresses were all seen to be reserved, since they overlap.
         self._settled: dict[str, frozenset[str]] = {}
         self._log = logs.get("overlaps")
@@ -157,7 +159,11 @@ class Overlaps:
         if plan.marks or not uids <= self._settled.get(space, frozenset()):
             await self.settle(space, networks)
         elif plan.needless:
+            # Marked anew, they need their reservations anew.
+            self._settled.pop(space, None)
             await self._lift(space, networks, [views[name] for name in plan.needless])
+        now = [self._world.pool(name) for name in views]
+        await self._endings.settle(p for p in now if p and p.lifted and not p.overlapping)
 
     async def _plan(
         self,
@@ -174,7 +180,7 @@ class Overlaps:
             view = live.views[name]
             seen[name] = replace(seen[name], holders=holders(view, live.allocations[name]))
         # Only now: a reservation that was read before its pool may be of an ADD that then failed.
-        found = await self._reservations.read()
+        found = await self._reservations.secure()
         return overlap.plan(space, seen.values(), networks, waiting, found)
 
     async def _mark(self, pool: PoolView) -> None:

@@ -72,7 +72,11 @@ def needs(namespace: str, lease: str) -> list[Need]:
             *("get", "list", "watch", "create", "update", "patch", "delete"),
             namespace=namespace,
         ),
-        *_each(RESERVATIONS, "get", "list", "watch", "create", "delete", namespace=namespace),
+        *_each(
+            RESERVATIONS,
+            *("get", "list", "watch", "create", "patch", "delete"),
+            namespace=namespace,
+        ),
         Need(LEASES, "create", namespace),
         *_each(LEASES, "get", "update", namespace=namespace, name=lease),
     ]

@@ -32,7 +32,7 @@ class PoolMap(Latest[PoolView]):
             cached,
             lambda raw, _: decode_pool(raw),
             {
-                _APART: lambda pool: [pool.space] if pool.overlapping or not pool.node else [],
+                _APART: lambda pool: [pool.space] if _is_apart(pool) else [],
                 _UNCERTAIN: lambda pool: [""] if pool.stem else [],
                 _BAD: lambda pool: [""] if pool.problem else [],
                 _NODE: lambda pool: [pool.node] if pool.exact and pool.node else [],
@@ -53,9 +53,9 @@ class PoolMap(Latest[PoolView]):
         return [pool for pool in doubtful if pool.space != space and pool.may_be_in(space)]
 
     def apart(self, space: str) -> list[PoolView]:
-        """Return those of `of(space)` that are no node's own, or marked as overlapping."""
+        """Return those of `of(space)` that are no node's own, or concern overlaps."""
         found = [*self.by_index(_APART, space), *self.uncertain(space)]
-        return [pool for pool in found if not pool.problem and (pool.overlapping or not pool.node)]
+        return [pool for pool in found if not pool.problem and _is_apart(pool)]
 
     def shared(self, space: str) -> list[PoolView]:
         """Return the pools that are known to be shared by all nodes."""
@@ -143,6 +143,10 @@ class PoolMap(Latest[PoolView]):
 
     def _named(self, keys: Iterable[str]) -> list[PoolView]:
         return [pool for pool in map(self.get, keys) if pool is not None]
+
+
+def _is_apart(pool: PoolView) -> bool:
+    return pool.overlapping or pool.lifted or not pool.node
 
 
 def _place(pool: PoolView | None) -> tuple[Home, tuple[int, int, str]] | None:

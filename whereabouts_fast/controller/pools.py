@@ -18,8 +18,8 @@ from whereabouts_fast.ipam.leaks import Allocation
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import AlreadyExists, ApiError
 from whereabouts_fast.kube.resource import IPPOOLS
-from whereabouts_fast.resources import pools as encoding
-from whereabouts_fast.resources.pools import PoolView, decode_pool
+from whereabouts_fast.resources import poolpatches as patches
+from whereabouts_fast.resources.pools import PoolView, decode_pool, encode_pool
 
 _PAGE = 500
 
@@ -68,7 +68,7 @@ class Pools:
 
         Raises AlreadyExists when its name is taken by something else.
         """
-        body = encoding.encode_pool(
+        body = encode_pool(
             namespace=self._world.namespace,
             cidr=unit.cidr(action.base, action.prefix),
             node=action.node,
@@ -85,7 +85,7 @@ class Pools:
 
     async def create_shared(self, wanted: WantedPool) -> None:
         """Create the closed pool of a range that all nodes share, unless it exists."""
-        body = encoding.encode_pool(
+        body = encode_pool(
             namespace=self._world.namespace,
             cidr=wanted.range.cidr,
             node="",
@@ -100,19 +100,19 @@ class Pools:
 
     async def release(self, pool: PoolView, entry: Allocation) -> bool:
         """Free an address if exactly this entry still holds it; whether that was done."""
-        return await self._patch(pool, encoding.release_patch(pool, entry))
+        return await self._patch(pool, patches.release_patch(pool, entry))
 
     async def adopt(self, pool: PoolView, network: str) -> bool:
         """Record that a NAD asks for a shared pool; whether that was done."""
-        return await self._patch(pool, encoding.adopt_patch(pool, network))
+        return await self._patch(pool, patches.adopt_patch(pool, network))
 
     async def open(self, pool: PoolView) -> bool:
         """Open a closed pool, if it is still the same object; whether that was done."""
-        return await self._patch(pool, encoding.open_patch(pool.uid))
+        return await self._patch(pool, patches.open_patch(pool.uid))
 
     async def mark(self, pool: PoolView) -> bool:
         """Mark a pool as overlapping; whether that was done."""
-        done = await self._patch(pool, encoding.mark_patch(pool))
+        done = await self._patch(pool, patches.mark_patch(pool))
         now = self._world.pool(pool.name)
         if done and now is not None and now.uid == pool.uid and not now.overlapping:
             raise DroppedError(pool.name, "overlapping")
@@ -120,15 +120,19 @@ class Pools:
 
     async def announce_lift(self, pool: PoolView, token: str) -> bool:
         """Say that the overlap mark is about to be taken away; whether that was done."""
-        return await self._patch(pool, encoding.announce_lift_patch(pool, token))
+        return await self._patch(pool, patches.announce_lift_patch(pool, token))
 
     async def lift(self, pool: PoolView, token: str) -> bool:
         """Take the overlap mark away as announced; whether nobody objected."""
-        return await self._patch(pool, encoding.lift_patch(pool.uid, token))
+        return await self._patch(pool, patches.lift_patch(pool.uid, token))
+
+    async def unreserved(self, pool: PoolView) -> bool:
+        """Record that no needless reservation is left; whether that was done."""
+        return await self._patch(pool, patches.unreserved_patch(pool.uid))
 
     async def close(self, pool: PoolView) -> bool:
         """Close a pool, if it is still the same object; whether that was done."""
-        done = await self._patch(pool, encoding.close_patch(pool))
+        done = await self._patch(pool, patches.close_patch(pool))
         now = self._world.pool(pool.name)
         if done and now is not None and now.uid == pool.uid and not now.closed:
             raise DroppedError(pool.name)
@@ -136,7 +140,7 @@ class Pools:
 
     async def answer(self, pool: PoolView, *, more: str = "", refused: str = "") -> bool:
         """Answer what a pool wants by a pool's name or a reason; whether that was done."""
-        return await self._patch(pool, encoding.answer_patch(pool, more=more, refused=refused))
+        return await self._patch(pool, patches.answer_patch(pool, more=more, refused=refused))
 
     async def delete(self, pool: PoolView) -> None:
         """Delete a pool if it is still in the very state that was seen.

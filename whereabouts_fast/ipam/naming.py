@@ -17,6 +17,7 @@ ANNOTATION_WANT = "whereabouts-fast.io/want"
 ANNOTATION_MORE = "whereabouts-fast.io/more"
 ANNOTATION_REFUSED = "whereabouts-fast.io/refused"
 ANNOTATION_ATTACHED = "whereabouts-fast.io/attached"
+ANNOTATION_LIFTED = "whereabouts-fast.io/lifted"
 ANNOTATION_LIFTING = "whereabouts-fast.io/lifting"
 
 _LOWER = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")

@@ -14,7 +14,7 @@ from whereabouts_fast.ipam.findings import Pool
 from whereabouts_fast.ipam.holdings import PoolSeen
 from whereabouts_fast.ipam.leaks import Allocation
 from whereabouts_fast.ipam.overlap import Holder
-from whereabouts_fast.ipam.pool import decode, offsets, remove_patch
+from whereabouts_fast.ipam.pool import decode, offsets
 from whereabouts_fast.resources.metadata import (
     Metadata,
     Model,
@@ -34,8 +34,8 @@ class PoolView:
     `taken` the offsets of all, sorted. `want`, `more` and `refused` are the annotations, None when
     absent; `annotated` says whether there are any annotations. `attached`: a
     NetworkAttachmentDefinition was seen to ask for this pool, which all nodes share. `lifting`: the
-    token of who is about to take the overlap mark away. `problem` is "" unless the object could not
-    be read.
+    token of who is about to take the overlap mark away; `lifted`: it was taken away, and addresses
+    may still be reserved. `problem` is "" unless the object could not be read.
 
     `exact`: node and network are those that the name is made of. Pools that whereabouts wrote have
     neither; of those `stem` is the name without its range: a network_name, a node or both.
@@ -62,6 +62,7 @@ class PoolView:
     annotated: bool = False
     attached: bool = False
     lifting: str | None = None
+    lifted: bool = False
     problem: str = ""
     exact: bool = True
     stem: str = ""
@@ -183,6 +184,7 @@ def decode_pool(raw: dict[str, Any]) -> PoolView:
         annotated=meta.annotations is not None,
         attached=naming.ANNOTATION_ATTACHED in notes,
         lifting=notes.get(naming.ANNOTATION_LIFTING),
+        lifted=naming.ANNOTATION_LIFTED in notes,
         problem=problem,
         exact=exact,
         stem=stem,
@@ -232,80 +234,6 @@ def encode_pool(
     }
 
 
-def open_patch(uid: str) -> list[dict[str, Any]]:
-    """Return the JSON Patch that opens a closed pool, if it still is the object with this uid.
-
-    It also drops managedFields, a third of the object, for which a create is too early.
-    """
-    return [
-        {"op": "test", "path": "/metadata/uid", "value": uid},
-        {"op": "remove", "path": "/spec/closed"},
-        {"op": "replace", "path": "/metadata/managedFields", "value": [{}]},
-    ]
-
-
-def close_patch(pool: PoolView) -> list[dict[str, Any]]:
-    """Return the JSON Patch that closes a pool, if it still is the object with this uid.
-
-    Who waits for an answer in it sees that it is closed, so what it wants goes too.
-    """
-    patch: list[dict[str, Any]] = [
-        {"op": "test", "path": "/metadata/uid", "value": pool.uid},
-        {"op": "add", "path": "/spec/closed", "value": True},
-    ]
-    if pool.want is not None:
-        patch.append({"op": "remove", "path": _note(naming.ANNOTATION_WANT)})
-    return patch
-
-
-def answer_patch(pool: PoolView, *, more: str = "", refused: str = "") -> list[dict[str, Any]]:
-    """Return the JSON Patch that answers what a pool wants, with one of the two and not the other.
-
-    It fails where nothing is wanted any more, so that no answer outlives its question.
-    """
-    key, value, other, stale = naming.ANNOTATION_MORE, more, naming.ANNOTATION_REFUSED, pool.refused
-    if refused:
-        key, value, other, stale = naming.ANNOTATION_REFUSED, refused, key, pool.more
-    patch: list[dict[str, Any]] = [
-        {"op": "test", "path": "/metadata/uid", "value": pool.uid},
-        {"op": "remove", "path": _note(naming.ANNOTATION_WANT)},
-        {"op": "add", "path": _note(key), "value": value},
-    ]
-    if stale is not None:
-        patch.append({"op": "remove", "path": _note(other)})
-    return patch
-
-
-def mark_patch(pool: PoolView) -> list[dict[str, Any]]:
-    """Return the JSON Patch that marks a pool as overlapping; nobody lifts the mark after it."""
-    patch: list[dict[str, Any]] = [
-        {"op": "test", "path": "/metadata/uid", "value": pool.uid},
-        {"op": "add", "path": "/spec/overlapping", "value": True},
-    ]
-    if pool.lifting is not None:
-        patch.append({"op": "remove", "path": _note(naming.ANNOTATION_LIFTING)})
-    return patch
-
-
-def announce_lift_patch(pool: PoolView, token: str) -> list[dict[str, Any]]:
-    """Return the JSON Patch that says that the overlap mark is about to be taken away."""
-    return [
-        {"op": "test", "path": "/metadata/uid", "value": pool.uid},
-        {"op": "test", "path": "/spec/overlapping", "value": True},
-        *_annotate(pool, naming.ANNOTATION_LIFTING, token),
-    ]
-
-
-def lift_patch(uid: str, token: str) -> list[dict[str, Any]]:
-    """Return the JSON Patch that takes the overlap mark away, unless somebody objected."""
-    return [
-        {"op": "test", "path": "/metadata/uid", "value": uid},
-        {"op": "test", "path": _note(naming.ANNOTATION_LIFTING), "value": token},
-        {"op": "remove", "path": _note(naming.ANNOTATION_LIFTING)},
-        {"op": "remove", "path": "/spec/overlapping"},
-    ]
-
-
 def holders(pool: PoolView, allocations: object) -> dict[int, Holder]:
     """Return who has which address; entries outside the range have none."""
     return {
@@ -313,25 +241,6 @@ def holders(pool: PoolView, allocations: object) -> dict[int, Holder]:
         for offset, entry in decode(allocations).items()
         if 0 <= offset <= pool.last - pool.base
     }
-
-
-def release_patch(pool: PoolView, entry: Allocation) -> list[dict[str, Any]]:
-    """Return the JSON Patch that frees an address if exactly this entry still holds it."""
-    path = f"/spec/allocations/{entry.offset}/podref"
-    freed = remove_patch(entry.offset, entry.id, entry.ifname, entry.uid, pool.overlapping)
-    return [{"op": "test", "path": path, "value": entry.podref}, *freed]
-
-
-def adopt_patch(pool: PoolView, network: str) -> list[dict[str, Any]]:
-    """Return the JSON Patch that records that a NetworkAttachmentDefinition asks for a pool.
-
-    It also records the network where the pool's writer did not; addresses are not touched.
-    """
-    patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": pool.uid}]
-    if not pool.network:
-        patch.append({"op": "test", "path": "/spec/network", "value": None})
-        patch.append({"op": "add", "path": "/spec/network", "value": network})
-    return [*patch, *_annotate(pool, naming.ANNOTATION_ATTACHED, "true")]
 
 
 def _entries(pool: str, allocations: dict[str, Any]) -> Iterator[Allocation]:
@@ -349,20 +258,6 @@ def _entries(pool: str, allocations: dict[str, Any]) -> Iterator[Allocation]:
         )
         ifname, node = known.setdefault(ifname, ifname), known.setdefault(node, node)
         yield Allocation(pool, offset, container, podref, ifname, uid, node)
-
-
-def _annotate(pool: PoolView, key: str, value: str) -> list[dict[str, Any]]:
-    # An annotation cannot be added to nothing, and adding the whole map would wipe others.
-    if not pool.annotated:
-        return [
-            {"op": "test", "path": "/metadata/annotations", "value": None},
-            {"op": "add", "path": "/metadata/annotations", "value": {key: value}},
-        ]
-    return [{"op": "add", "path": _note(key), "value": value}]
-
-
-def _note(key: str) -> str:
-    return f"/metadata/annotations/{key.replace('/', '~1')}"
 
 
 def _identity(name: str, spec: _Spec, cidr: tuple[int, int, int]) -> tuple[str, bool, str]:

@@ -9,7 +9,8 @@ import pytest
 from whereabouts_fast.ipam import address, naming
 from whereabouts_fast.ipam.holdings import PoolSeen
 from whereabouts_fast.ipam.leaks import Allocation
-from whereabouts_fast.resources.pools import adopt_patch, decode_pool, encode_pool
+from whereabouts_fast.resources.poolpatches import adopt_patch
+from whereabouts_fast.resources.pools import decode_pool, encode_pool
 
 HOLDER = {"id": "c1", "podref": "tenant/p1"}
 
