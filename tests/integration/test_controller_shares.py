@@ -195,6 +195,26 @@ def test_a_lost_table_is_rebuilt_with_all_slices_of_a_node(
         assert set(wait_open(api, {FIRST, SECOND})) == {FIRST, SECOND}
 
 
+def test_networks_that_want_one_table_name_grow_each_in_its_own(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    """Case T7 with several slices per node."""
+    create_node(api, "n1")
+    unnamed: dict[str, Any] = {"cni_name": "macvlan", "network_name": None}
+    create_nad(api, "x", range="10.42.0.0/24", **unnamed)
+    with running(cluster.kubeconfig, tmp_path):
+        wait_open(api, {"n1-10.42.0.0-26"})
+        create_nad(api, "y", range="10.44.0.0/24", **unnamed)
+        wait_open(api, {"n1-10.42.0.0-26", "n1-10.44.0.0-26"})
+        for pool in ("n1-10.42.0.0-26", "n1-10.44.0.0-26"):
+            take(api, pool, range(1, 64))
+            want(api, pool)
+            assert wait_answer(api, pool) == {"more": pool.replace("0.0-26", "0.64-26")}
+    assert set(holders(api, "macvlan")) == {"10.42.0.0/26", "10.42.0.64/26"}
+    assert set(holders(api, "macvlan-10.44.0.0-24")) == {"10.44.0.0/26", "10.44.0.64/26"}
+    assert events(api, "ConflictingNetworkConfig") == events(api, "InvalidNetworkConfig") == []
+
+
 # Edits while nodes hold several slices
 
 

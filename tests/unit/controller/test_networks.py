@@ -198,6 +198,39 @@ def test_classic_networks_of_one_range_share_a_pool() -> None:
     assert [pool.name for pool in got.pools["c"]] == ["c-10.0.0.0-24"]
 
 
+def selecting(name: str, created: int, text: str) -> Reading:
+    """The reading of a NAD of network x with a node selector."""
+    ipam = {"type": "whereabouts", "range": "10.0.0.0/24", "node_slice_size": "/26"}
+    config = json.dumps({"name": "x", "type": "macvlan", "ipam": ipam})
+    time = f"2026-01-01T00:00:{created:02}Z"
+    return read(AttachmentView("t", name, f"uid-{name}", time, config, node_selector=text))
+
+
+def test_the_oldest_nad_says_which_nodes_take_part() -> None:
+    got = resolve([selecting("a", 1, "zone=a"), selecting("b", 2, "zone=b")], [])
+    ((wanted,),) = got.spaces.values()
+    assert wanted.selector is not None
+    assert wanted.selector.matches({"zone": "a"})
+    (problem,) = got.problems
+    assert problem.source.name == "b"
+    assert "k8s.v1.cni.cncf.io/nodeSelector" in problem.message
+    assert resolve([selecting("a", 1, "z=1"), selecting("b", 2, " z=1 ")], []).problems == ()
+
+
+def test_a_selector_that_cannot_be_read_is_told_and_stands_for_nobody_new() -> None:
+    got = resolve([selecting("a", 1, "zone in a")], [])
+    ((wanted,),) = got.spaces.values()
+    assert wanted.selector is None
+    (problem,) = got.problems
+    for word in ("k8s.v1.cni.cncf.io/nodeSelector", '"zone in a"', "role=worker"):
+        assert word in problem.message
+
+
+def test_a_selector_of_a_nad_of_another_type_is_not_looked_at() -> None:
+    nad = AttachmentView("t", "a", "u", "1", '{"type": "bridge"}', node_selector="no selector")
+    assert read(nad) == Reading()
+
+
 def test_a_disagreement_names_every_key() -> None:
     one = reading("a", 1, cni="x")
     two = reading("b", 2, cni="x", node_slice_size="/27", node_slice_max=2, exclude=["10.0.0.9"])
