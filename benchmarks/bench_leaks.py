@@ -26,7 +26,8 @@ from hack.cluster.server import Cluster
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import NotFound
 from whereabouts_fast.kube.resource import IPPOOLS, PODS
-from whereabouts_fast.resources.pools import decode_pool, release_patch
+from whereabouts_fast.resources.poolpatches import release_patch
+from whereabouts_fast.resources.pools import decode_pool
 
 RESULT = Path("build/bench/leaks.json")
 NODE_COUNT, PODS_PER_NODE, EACH = 500, 40, 20
