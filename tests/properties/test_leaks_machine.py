@@ -139,8 +139,10 @@ class Cluster(RuleBasedStateMachine):
             self.truth.start_pod(name, "n2", False)
         elif move == "add" and self.truth.lives(name):
             self.truth.add(name, POOLS[2], with_uid=False)
-        elif move == "reuse" and self.truth.lives(name) and (pool := self.truth.delete_late()):
-            self.truth.add(name, pool, with_uid=True)
+        elif move == "reuse" and self.truth.lives(name):
+            pool, node = self.truth.delete_late(), self.truth.pods[name]["spec"]["nodeName"]
+            if pool and RANGES[pool] in ("", node):
+                self.truth.add(name, pool, with_uid=True)
 
     @rule(anew=st.booleans())
     def it_sweeps(self, anew: bool) -> None:

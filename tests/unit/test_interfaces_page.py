@@ -10,7 +10,7 @@ import yaml
 
 from cni import errors, protocol
 from cni import version as shim_version
-from whereabouts_fast.controller import process
+from whereabouts_fast.controller import permissions, process
 from whereabouts_fast.ipam import naming, netconf
 from whereabouts_fast.resources.attachments import NODE_SELECTOR
 
@@ -77,3 +77,13 @@ def test_kinds_and_short_names_are_documented(path: Path) -> None:
     names = yaml.safe_load(path.read_text())["spec"]["names"]
     row = next(row for row in rows("Objects") if row[0] == names["kind"])
     assert row[1:3] == [names["plural"], names["shortNames"][0]]
+
+
+def test_every_right_is_documented() -> None:
+    needed: dict[str, set[str]] = {}
+    for need in permissions.needs("ipam-system", process.LEASE):
+        needed.setdefault(need.resource.full_name, set()).add(need.verb)
+    documented: dict[str, set[str]] = {}
+    for kind, verbs, _ in rows("Rights"):
+        documented.setdefault(kind, set()).update(verbs.split(", "))
+    assert documented == needed

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from whereabouts_fast.controller.announce import SliceEvents, Tell
 from whereabouts_fast.controller.leaks import Leaks
+from whereabouts_fast.controller.leftovers import Leftovers
 from whereabouts_fast.controller.pairs import Pairs
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.releases import Releases
@@ -58,6 +59,7 @@ class Collector:
             in_flight=settings.pools_in_flight,
             again=settings.leak_sweep_period,
         )
+        self._leftovers = Leftovers(client, world, pools)
         self._pairs = Pairs(
             client, usage, pools, reservations, graces, self._pair_queue.add_after, metrics
         )
@@ -93,6 +95,7 @@ class Collector:
                 if number % _STRIDE == 0:
                     await asyncio.sleep(0)
                 self._consider(podref)
+            await self._leftovers.sweep()
             await asyncio.sleep(self._settings.leak_sweep_period)
 
 

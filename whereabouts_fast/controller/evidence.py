@@ -42,6 +42,11 @@ async def node_is_lost(client: Client, name: str) -> bool:
     return any(c.get("type") == "Ready" and c.get("status") != "True" for c in conditions)
 
 
+async def node_is_gone(client: Client, name: str) -> bool:
+    """Return whether there is no node of a name. Raises ApiError."""
+    return await _get(client, NODES, None, name) is None
+
+
 async def machine_exists(client: Client, podref: str, machine: Machine | None) -> bool:
     """Return whether the virtual machine of a pod exists that is itself gone or finished.
 

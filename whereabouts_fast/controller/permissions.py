@@ -78,6 +78,8 @@ def needs(namespace: str, lease: str) -> list[Need]:
             namespace=namespace,
         ),
         Need(LEASES, "create", namespace),
+        # Those that whereabouts left.
+        *_each(LEASES, "list", "delete", namespace=namespace),
         *_each(LEASES, "get", "update", namespace=namespace, name=lease),
     ]
     return [*everywhere, *own]

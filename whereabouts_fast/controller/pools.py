@@ -18,7 +18,9 @@ from whereabouts_fast.ipam.leaks import Allocation
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import AlreadyExists, ApiError
 from whereabouts_fast.kube.resource import IPPOOLS
+from whereabouts_fast.observability import logs
 from whereabouts_fast.resources import poolpatches as patches
+from whereabouts_fast.resources.allocations import encode_entries
 from whereabouts_fast.resources.pools import PoolView, decode_pool, encode_pool
 
 _PAGE = 500
@@ -53,6 +55,7 @@ class Pools:
     def __init__(self, client: Client, world: World, written: Written) -> None:
         self._client = client
         self._world = world
+        self._log = logs.get("pools")
         self._writes = Writes(
             client,
             IPPOOLS,
@@ -147,10 +150,19 @@ class Pools:
 
         A pool that is open or holds an address is left alone: whoever decided on it knew less.
         """
-        if not pool.used and pool.closed:
-            await self._writes.delete(pool.name, pool)
+        if not pool.used and pool.closed and await self._writes.delete(pool.name, pool):
+            # The informer's last view may be from before the last DEL.
+            self._world.lost[pool.name] = ()
 
     async def _create(self, body: Body) -> PoolView:
+        # Its pods may live: their addresses must not be given again, and their DELs must find them.
+        # Those of pods that are gone are leaks like any other.
+        name = body["metadata"]["name"]
+        if entries := self._world.entries_lost(name):
+            body["spec"]["allocations"] = encode_entries(entries)
+            self._log.warning(
+                "Restored pool that was deleted in use", pool=name, count=len(entries)
+            )
         pool = await self._writes.create(body)
         if not pool.closed:
             await self._writes.delete(pool.name, pool)

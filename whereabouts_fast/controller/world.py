@@ -10,6 +10,7 @@ from whereabouts_fast.controller.poolmap import PoolMap
 from whereabouts_fast.controller.recent import Recent
 from whereabouts_fast.controller.tablemap import TableMap
 from whereabouts_fast.ipam.holdings import NodeSeen
+from whereabouts_fast.ipam.leaks import Allocation
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.hooks import WatchHook
 from whereabouts_fast.kube.informer import Informer
@@ -50,6 +51,8 @@ class World:
     latest_pools: PoolMap
     # Pools that stand in the way of others of their name -> the address spaces that wait for them.
     blocking: dict[str, set[str]] = field(default_factory=dict)
+    # Entries of pools that somebody deleted although they had any, by name.
+    lost: dict[str, tuple[Allocation, ...]] = field(default_factory=dict)
     changes: Changes = field(default_factory=Changes)
     _nodes_seen: tuple[NodeSeen, ...] | None = None
 
@@ -129,6 +132,14 @@ class World:
         """Return one slice table, as last written or seen."""
         return self.latest_tables.get(f"{self.namespace}/{name}")
 
+    def entries_lost(self, name: str) -> tuple[Allocation, ...]:
+        """Return what a pool held that is to be created now, when somebody deleted it.
+
+        The informer may not have shown yet that it is gone.
+        """
+        cached = self.pools.get(f"{self.namespace}/{name}")
+        return self.lost.get(name, () if cached is None else cached.entries)
+
     def pools_of(self, space: str) -> list[PoolView]:
         """Return the readable pools that may be of one address space, as last written or seen."""
         return self.latest_pools.of(space)
@@ -172,6 +183,12 @@ class World:
             self.changes.networks()
 
     def _pool_changed(self, old: PoolView | None, new: PoolView | None) -> None:
+        if old is None and new is not None:
+            self.lost.pop(new.name, None)
+        elif old is not None and new is None:
+            self.lost[old.name] = old.entries
+            if not old.entries:
+                del self.lost[old.name]
         known = self.latest_pools.observe(old, new)
         # What we wrote may hold what others wrote before.
         self.changes.used(old, new)

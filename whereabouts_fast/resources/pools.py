@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +14,7 @@ from whereabouts_fast.ipam.holdings import PoolSeen
 from whereabouts_fast.ipam.leaks import Allocation
 from whereabouts_fast.ipam.overlap import Holder
 from whereabouts_fast.ipam.pool import decode, offsets
+from whereabouts_fast.resources.allocations import decode_entries
 from whereabouts_fast.resources.metadata import (
     Metadata,
     Model,
@@ -189,7 +189,7 @@ def decode_pool(raw: dict[str, Any]) -> PoolView:
         exact=exact,
         stem=stem,
         deleting=meta.deleting is not None,
-        entries=tuple(_entries(meta.name, spec.allocations)),
+        entries=decode_entries(meta.name, spec.allocations),
     )
 
 
@@ -241,23 +241,6 @@ def holders(pool: PoolView, allocations: object) -> dict[int, Holder]:
         for offset, entry in decode(allocations).items()
         if 0 <= offset <= pool.last - pool.base
     }
-
-
-def _entries(pool: str, allocations: dict[str, Any]) -> Iterator[Allocation]:
-    known: dict[str, str] = {}  # texts that most entries of a pool have in common, kept once
-    for key, value in allocations.items():
-        # What is written in another way than ours names no path that a patch could test.
-        if not isinstance(value, dict) or not (key.isascii() and key.isdigit()):
-            continue
-        offset = int(key)
-        if str(offset) != key:
-            continue
-        container, podref, uid, ifname, node = (
-            text if isinstance(text := value.get(name), str) else ""
-            for name in ("id", "podref", "uid", "ifname", "node")
-        )
-        ifname, node = known.setdefault(ifname, ifname), known.setdefault(node, node)
-        yield Allocation(pool, offset, container, podref, ifname, uid, node)
 
 
 def _identity(name: str, spec: _Spec, cidr: tuple[int, int, int]) -> tuple[str, bool, str]:

@@ -176,11 +176,20 @@ def test_annotating_a_pool_never_wipes_what_is_there() -> None:
 def test_entries_are_those_that_a_patch_can_name() -> None:
     whole = {"id": "c", "podref": "tenant/a", "ifname": "net1", "uid": "u", "node": "n1"}
     bare = {"id": "c", "podref": "tenant/b", "uid": 7}
-    allocations = {"5": whole, "6": bare, "07": bare, "x": bare, "-1": bare, "²": bare, "8": None}
+    allocations = {
+        "5": whole,
+        "6": bare,
+        "07": bare,
+        "x": bare,
+        "-1": bare,
+        "²": bare,
+        "8": None,
+        "9" * 5000: bare,
+    }
     pool = decode_pool(
         {"metadata": {"name": "p"}, "spec": {"range": "10.40.0.0/26", "allocations": allocations}}
     )
-    assert pool.used == 7
+    assert pool.used == 8
     assert pool.entries == (
         Allocation("p", 5, "c", "tenant/a", "net1", "u", "n1"),
         Allocation("p", 6, "c", "tenant/b"),
