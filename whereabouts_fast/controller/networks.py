@@ -18,7 +18,8 @@ from whereabouts_fast.controller.claims import (
     Source,
 )
 from whereabouts_fast.controller.reasons import Reason
-from whereabouts_fast.ipam import naming
+from whereabouts_fast.ipam import address, naming
+from whereabouts_fast.ipam.blocks import Blocks
 from whereabouts_fast.ipam.netconf import Network
 from whereabouts_fast.ipam.ranges import Range
 from whereabouts_fast.ipam.selectors import EVERYTHING, Selector
@@ -90,6 +91,10 @@ class Resolution:
     spaces: Mapping[str, tuple[Wanted, ...]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     pools: Mapping[str, tuple[WantedPool, ...]] = field(default_factory=dict)
+    _bound: dict[str, Wanted] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._bound.update((one.table, one) for space in self.spaces.values() for one in space)
 
     def differing(self, other: Resolution) -> set[str]:
         """Return the spaces for which another resolution asks for something else."""
@@ -102,8 +107,7 @@ class Resolution:
 
     def bound(self, table: str) -> Wanted | None:
         """Return the network whose table has this name."""
-        found = (w for space in self.spaces.values() for w in space if w.table == table)
-        return next(found, None)
+        return self._bound.get(table)
 
 
 @dataclass(slots=True)
@@ -244,8 +248,10 @@ def _without_overlaps(
     # A network that is served already goes before an older NAD edited into its range: its pods
     # and slices are there, and would have to go for somebody else's edit.
     accepted: list[_Candidate] = []
+    by_name: dict[str, list[_Candidate]] = {}
     for candidate in sorted(candidates, key=lambda c: (not c.table, c.rank)):
-        other = next((a for a in accepted if _collide(a.network, candidate.network)), None)
+        namesakes = by_name.setdefault(candidate.network.name, [])
+        other = next((a for a in namesakes if _collide(a.network, candidate.network)), None)
         former = _former_table(candidate, tables)
         if other is not None:
             text = (
@@ -263,6 +269,7 @@ def _without_overlaps(
             )
         else:
             accepted.append(candidate)
+            namesakes.append(candidate)
             continue
         problems.extend(Problem(source, Reason.OVERLAPPING, text) for source in candidate.sources)
     return sorted(accepted, key=lambda c: c.rank)
@@ -302,18 +309,21 @@ def _collide(one: Network, other: Network) -> bool:
 
 def _tell_overlaps(accepted: list[_Candidate], problems: list[Problem]) -> None:
     """Tell the owners of each network which older ones of its address space it overlaps."""
-    spaces: dict[str, list[_Candidate]] = {}
-    for candidate in accepted:
+    older: dict[tuple[str, int], Blocks] = {}
+    for at, candidate in enumerate(accepted):
         if not candidate.network.overlap_check:
             continue
-        older = spaces.setdefault(candidate.network.network_name, [])
-        for other in older:
+        whole = candidate.network.range
+        home = (candidate.network.network_name, whole.version)
+        blocks = older.setdefault(home, Blocks(address.width(whole.version)))
+        for number in sorted(map(int, blocks.touching(whole.base, whole.end))):
+            other = accepted[number]
             if _share_addresses(candidate.network, other.network):
                 problems.extend(
                     Problem(source, Reason.OVERLAPPING, _overlap_text(source, candidate, other))
                     for source in candidate.sources
                 )
-        older.append(candidate)
+        blocks.add(whole.base, whole.prefix, str(at))
 
 
 def _share_addresses(one: Network, other: Network) -> bool:

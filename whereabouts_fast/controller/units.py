@@ -90,8 +90,8 @@ class Units:
         units = [self._wanted(wanted) for wanted in resolution.spaces.get(space, ())]
         units.extend(
             self._left_over(table)
-            for table in self._world.all_tables()
-            if table.space == space and resolution.bound(table.name) is None
+            for table in self._world.latest_tables.of(space)
+            if resolution.bound(table.name) is None
         )
         return units
 

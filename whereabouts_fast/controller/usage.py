@@ -120,9 +120,9 @@ class Usage:
     def _range(self, pool: PoolView) -> str:
         """Return what the pools of one range have in common: their table, else their own name."""
         if pool.exact and pool.node:
-            for table in self.world.all_tables():
-                of = (table.space, table.network, table.version)
-                if of == (pool.space, pool.network, pool.version) and _inside(pool, table):
+            for table in self.world.latest_tables.of(pool.space):
+                of = (table.network, table.version)
+                if of == (pool.network, pool.version) and _inside(pool, table):
                     return f"{table.name}/"
         return pool.name
 
