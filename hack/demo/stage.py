@@ -66,8 +66,6 @@ class Stage:
             self.controller = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "whereabouts_fast.cli.main", "controller"),
-                    # The story's pods are names to the API server, and would be taken for leaks.
-                    *("--leak-grace", "300"),
                     *("--kubeconfig", str(self.cluster.kubeconfig), "--namespace", SYSTEM),
                     *("--listen", "127.0.0.1:0"),
                 ],
