@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.slices_model import IDLE, Api, Controller, Network, RefusedError
-from tests.properties.test_slices_plan import NOW, key, observations
+from tests.properties.test_slices_plan import NOW, key, observations, useful
 from whereabouts_fast.controller.claims import Source
 from whereabouts_fast.controller.networks import Wanted
 from whereabouts_fast.controller.poolmap import PoolMap
@@ -103,24 +103,16 @@ def test_growth_takes_neither_what_is_kept_back_nor_what_nodes_wait_for(
     new = [entry for entry in table if key(entry) not in known]
     kept = FreeSlices(seen.range, seen.size, ()).count() // 10
     grown = [e for e in new if sum(other.node == e.node for other in table) > 1]
-    useful = {
-        node.name: sum(
-            e.node == node.name and ranges_share(seen, e) for e in table if key(e) in known
-        )
+    before = {
+        node.name: sum(e.node == node.name and useful(seen, e) for e in table if key(e) in known)
         for node in seen.nodes
     }
     for entry in grown:
-        if useful.get(entry.node):
+        if before.get(entry.node):
             assert decided.figures.free >= kept
             assert not decided.waiting
-            count = sum(e.node == entry.node and ranges_share(seen, e) for e in table)
+            count = sum(e.node == entry.node and useful(seen, e) for e in table)
             assert count <= slice_max
-
-
-def ranges_share(seen: Observed, entry: Held) -> bool:
-    """Whether a slice has a usable address."""
-    usable = seen.range.next_usable(entry.base)
-    return usable is not None and usable < entry.base + (1 << (32 - entry.prefix))
 
 
 class Watched:

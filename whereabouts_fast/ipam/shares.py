@@ -48,14 +48,12 @@ def part(whole: Range, held: Held, pool: PoolSeen | None, *, disputed: bool = Fa
     """Measure an active slice of a range."""
     width = 32 if whole.version == 4 else 128
     last = held.base + (1 << (width - held.prefix)) - 1
-    unusable = holes(whole, held.base, last)
-    size = last - held.base + 1 - sum(high - low + 1 for low, high in unusable)
     taken = () if pool is None else pool.taken
-    # An address that was excluded after it was given takes nothing away.
-    lost = len(taken) - sum(
-        bisect_left(taken, high - held.base + 1) - bisect_left(taken, low - held.base)
-        for low, high in unusable
-    )
+    size, lost = last - held.base + 1, len(taken)
+    for low, high in holes(whole, held.base, last):
+        size -= high - low + 1
+        # An address that was excluded after it was given takes nothing away.
+        lost -= bisect_left(taken, high - held.base + 1) - bisect_left(taken, low - held.base)
     barred = disputed or (pool is not None and pool.leaving)
     return Part(held, pool, size, 0 if barred else max(0, size - lost), barred)
 
@@ -98,7 +96,8 @@ class Share:
 
     def release(self, now: float, seconds: float) -> Iterator[Held]:
         """Take out and yield what has been empty for so long, as long as the rest leaves room."""
-        for one in sorted(self.parts, key=_age):
+        # Most nodes hold a single slice, and need no look at it.
+        for one in sorted(self.parts, key=_age) if len(self.parts) > 1 else ():
             if idle_left(one, now, seconds) == 0 and self._spares(one):
                 self.parts.remove(one)
                 yield one.held
