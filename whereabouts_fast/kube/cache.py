@@ -22,7 +22,7 @@ class Cache(Generic[T]):
 
     `undecodable(key, error)` is told of objects that `decode` refuses: under their key stays what
     was there before, for one bad object must not stop the others. `committed()` is told of each
-    complete list, `resized(objects)` of each change in number.
+    complete list, `resized(objects)` of another number of them.
     """
 
     def __init__(
@@ -90,12 +90,13 @@ class Cache(Generic[T]):
     def commit(self) -> None:
         """Make the collected list what is known; objects missing in it were deleted unseen."""
         listed, self._list = self._list, {}
-        known = self._values.keys()
+        before, known = len(self._values), self._values.keys()
         for key in (key for key in known if key not in listed):
             self._remove(key)
         for key, (version, value) in listed.items():
             if self._values.get(key) is not value:
                 self._put(key, version, value)
+        self._count(before)
         self._committed()
 
     def changed(self, item: Object) -> None:
@@ -106,13 +107,21 @@ class Cache(Generic[T]):
             return
         decoded = self._try(key, item)
         if decoded is not None:
+            before = len(self._values)
             self._put(key, version, decoded)
+            self._count(before)
 
     def deleted(self, item: Object) -> None:
         """Forget an object."""
         key = object_key(item)
         if self._values.get(key) is not None:
+            before = len(self._values)
             self._remove(key)
+            self._count(before)
+
+    def _count(self, before: int) -> None:
+        if len(self._values) != before:
+            self._resized(len(self._values))
 
     def _try(self, key: str, item: Object) -> T | None:
         try:
@@ -130,7 +139,5 @@ class Cache(Generic[T]):
         self._tell(self._values.put(key, None), None)
 
     def _tell(self, old: T | None, new: T | None) -> None:
-        if old is None or new is None:
-            self._resized(len(self._values))
         for handler in self._handlers:
             handler(old, new)
