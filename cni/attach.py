@@ -6,8 +6,8 @@ tested by the patch itself, so a wrong belief costs a request and never an addre
 
 from __future__ import annotations
 
-from cni import errors, hints, log, turns
-from cni.apiserver import Reply, UnknownOutcome
+from cni import hints, log
+from cni.belief import Belief
 from cni.call import Call
 from cni.choice import Choice
 from cni.errors import CniError, Later
@@ -18,14 +18,10 @@ from whereabouts_fast.ipam.netconf import Network
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from cni.growth import Growth
     from cni.reservations import Reservations
 
 _ROUNDS = 64  # of one turn: each costs at least a request
-_REFUSALS = 3  # patches refused although everything that they test holds
 
 
 class Given:
@@ -45,7 +41,7 @@ class Given:
         self.took = took
 
 
-class Attach(turns.Turns):
+class Attach(Belief):
     """One attachment's way to an address of one network; `asked` is the only one that will do."""
 
     __slots__ = (
@@ -53,21 +49,15 @@ class Attach(turns.Turns):
         "_asked",
         "_choice",
         "_entry",
-        "_facts",
         "_growth",
-        "_network",
-        "_not_stored",
-        "_refusals",
         "_reservations",
         "_sent",
-        "_unsure",
     )
 
     def __init__(self, call: Call, network: Network, asked: int | None = None) -> None:
-        super().__init__(call, network.identity)
+        super().__init__(call, network)
         self._asked = asked
         request = call.request
-        self._network = network
         self._entry = pool.Entry(
             request.container_id,
             request.podref,
@@ -75,15 +65,11 @@ class Attach(turns.Turns):
             request.pod_uid,
             call.node.name if network.slice_size is None else "",  # a slice has its node's name
         )
-        self._facts: Facts | None = None  # what this turn has read of the table
-        # The (pool, offset) that a patch was sent for: it is sent again, and never another.
+        # Where the last patch was sent for: it is sent again, and never another.
         self._again: tuple[str, int] | None = None
-        self._not_stored = False  # that patch is known to have changed nothing
         self._sent: set[tuple[str, int]] = set()  # what this process has asked for
-        self._unsure = False  # a patch was sent, and nobody knows what became of it
         self._choice = Choice(network, asked)
         self._growth: Growth | None = None  # once nothing was free
-        self._refusals = 0
         self._reservations: Reservations | None = None
 
     def give(self) -> Given:
@@ -200,7 +186,7 @@ class Attach(turns.Turns):
             # What other nodes have taken meanwhile, no hint of this one can know.
             self._read(stale[0])
             return None
-        chosen = again or self._choice.free(self.hint.pools)
+        chosen = again or self._choice.free(self.hint.pools, self._conflicts)
         if chosen is None:
             if self._growth is not None and self._growth.brought(self.hint):
                 return None
@@ -290,64 +276,6 @@ class Attach(turns.Turns):
                     return one, offset
         return None
 
-    def _patch(
-        self, one: hints.Pool, ops: list[dict[str, Any]], holds: Callable[[], bool]
-    ) -> Reply | None:
-        """Send a patch; None when it was refused and the hint has been corrected.
-
-        `holds` tells, after the pool was read again, whether everything that it tests is true.
-        """
-        self._not_stored = False
-        try:
-            reply = self._call.objects.patch_pool(one.name, ops)
-        except UnknownOutcome as unknown:
-            self._unsure = True
-            raise Later(unknown.failure, unknown.delay) from None
-        except Later:
-            self._not_stored = True
-            raise
-        if reply.status == 200:
-            return reply
-        if reply.status == 404:
-            self._learn()
-            return None
-        if reply.status == 409:
-            self._not_stored = True
-            raise Later(self._conflict(reply.message), 0.1 * turns.jitter())
-        self._choice.conflicts += 1
-        if self._read(one) and holds():
-            self._refusals += 1
-            if self._refusals >= _REFUSALS:
-                from cni import shortage
-
-                raise shortage.refused(one.name, reply.message)
-        return None
-
-    def _read(self, one: hints.Pool) -> bool:
-        """Bring a pool up to date; one that is gone means that the table has changed."""
-        if self._call.objects.read_pool(one):
-            return True
-        self._learn()
-        return False
-
-    def _learn(self) -> None:
-        self._facts = self._call.objects.learn(self._network, self.hint)
-        self.hint.known = self._facts.table != ""
-
-    def _check_uid(self, one: hints.Pool, reply: Reply) -> None:
-        """Discard the view of a pool that was deleted and created again since it was read."""
-        if one.uid and reply.uid != one.uid:
-            self.hint.known = False
-            self.save()
-
-    def _holds(self, one: hints.Pool, offset: int, record: hints.Record) -> bool:
-        return one.records.get(offset, ())[:CLAIMS] == record[:CLAIMS]
-
-    def _still_wanted(self) -> None:
-        why = self._call.given_up()
-        if why:
-            raise turns.gave_up(why)
-
     def _written(self, one: hints.Pool, offset: int, *, took: bool) -> Given:
         entry = self._entry
         claims = 1 if took else max(1, one.records[offset][CLAIMS]) + 1
@@ -377,11 +305,3 @@ class Attach(turns.Turns):
         for keys, what in ((call.conf.ignored, "without effect"), (call.conf.unknown, "unknown")):
             if keys:
                 log.info(call.conf, f"configuration {name}: keys {what} here: {', '.join(keys)}")
-
-    def _conflict(self, why: str) -> CniError:
-        return CniError(
-            errors.TRY_AGAIN,
-            f'others write the pools of network "{self._network.name}" on node '
-            f'"{self._call.node.name}" at the same time: {why}',
-            "is another IPAM plugin at work on this node?",
-        )

@@ -14,17 +14,16 @@ _FIRST_ONES = 32  # free addresses that writers who meet spread over
 
 
 class Choice:
-    """One attachment's choice; `asked` is the only address that will do, `conflicts` are counted.
+    """One attachment's choice; `asked` is the only address that will do.
 
     `elsewhere` maps pool -> offset -> whose it is: what an overlapping network has reserved.
     """
 
-    __slots__ = ("_asked", "_network", "conflicts", "elsewhere")
+    __slots__ = ("_asked", "_network", "elsewhere")
 
     def __init__(self, network: Network, asked: int | None) -> None:
         self._network = network
         self._asked = asked
-        self.conflicts = 0
         self.elsewhere: dict[str, dict[int, str]] = {}
 
     def usable(self, one: hints.Pool, offset: int) -> bool:
@@ -38,8 +37,11 @@ class Choice:
         """Tell whether an older entry of the same pod may be taken over."""
         return not (one.closed or self._is_elsewhere(one, offset)) and self.usable(one, offset)
 
-    def free(self, pools: list[hints.Pool]) -> tuple[hints.Pool, int] | None:
-        """Return the lowest free offset that has cooled, else the one released longest ago."""
+    def free(self, pools: list[hints.Pool], conflicts: int) -> tuple[hints.Pool, int] | None:
+        """Return the lowest free offset that has cooled, else the one released longest ago.
+
+        After conflicts with other writers, one of the first free ones.
+        """
         if self._asked is not None:
             return self._as_asked(pools, self._asked)
         oldest: tuple[float, hints.Pool, int] | None = None
@@ -55,7 +57,7 @@ class Choice:
                 taken = {**taken, **elsewhere, **one.freed}
             offset = pool.choose(window, taken)
             if offset is not None:
-                return one, self._spread(one, window, taken, offset)
+                return one, self._spread(one, window, taken, offset, conflicts)
             for warm, at in one.freed.items():
                 usable = warm not in one.records and self.open_to_us(one, warm)
                 if usable and (oldest is None or at < oldest[0]):
@@ -87,7 +89,7 @@ class Choice:
     def _is_elsewhere(self, one: hints.Pool, offset: int) -> bool:
         return offset in self.elsewhere.get(one.name, ())
 
-    def _spread(self, one: hints.Pool, window: Any, taken: Any, offset: int) -> int:
+    def _spread(self, one: hints.Pool, window: Any, taken: Any, offset: int, conflicts: int) -> int:
         elsewhere = len(self.elsewhere.get(one.name, ()))
         if elsewhere:
             # The other network gives its lowest first as well: leave the crowd behind quickly.
@@ -95,8 +97,8 @@ class Choice:
             return pool.choose(window, taken, start=offset + jump) or offset
         # Who loses has rivals that the lock does not know: do not all try the same again. In a
         # slice, where none are expected, only who loses twice.
-        if self.conflicts > (0 if one.shared else 1):
-            some = _FIRST_ONES if one.shared else min(2**self.conflicts, _FIRST_ONES)
+        if conflicts > (0 if one.shared else 1):
+            some = _FIRST_ONES if one.shared else min(2**conflicts, _FIRST_ONES)
             for _ in range(int((turns.jitter() - 0.5) * 2 * some)):
                 higher = pool.choose(window, taken, start=offset + 1)
                 if higher is None:

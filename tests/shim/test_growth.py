@@ -218,6 +218,26 @@ def test_a_pool_that_closes_or_goes_while_a_call_waits_sends_it_to_the_table(
     assert end(adding)["ips"] == [{"address": "10.40.0.8/24"}]
 
 
+def test_an_add_that_is_given_up_while_it_waits_ends_and_takes_nothing(short: Short) -> None:
+    one = pod()
+    adding = short.node.start("ADD", one, config())
+    short.wait_for_want()
+    assert short.node.delete(one, config()).code == 0
+    error = end(adding)  # long before its wait is over
+    assert error["code"] == 11
+    assert "a DEL for the same container and interface has come" in error["msg"]
+    assert "want" in short.notes()
+    assert len(short.world.allocations(short.pool)) == 2
+
+
+def test_without_hints_a_want_is_answered_as_well(world: World, proxy: Proxy) -> None:
+    short = Short(world, proxy, hints_dir="/dev/null/hints")
+    short.on_want(lambda: short.answer(more=short.deal()))
+    assert short.node.add(pod(), config()).address == "10.40.0.8"
+    # What is not remembered is read again: table and both pools after the answer.
+    assert short.world.requests() == Counter({READ_TABLE: 2, READ_POOL: 4, PATCHED: 2})
+
+
 def test_an_address_freed_while_a_call_waits_is_enough(short: Short) -> None:
     adding = short.node.start("ADD", pod(), config())
     short.wait_for_want()
