@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from tests.integration.controller_process import (
     create_node,
     events,
     holders,
-    pools,
     running,
     wait_events,
     wait_open,
@@ -112,23 +110,3 @@ def test_a_node_that_may_hold_no_more_is_told_why_at_once_and_the_cluster_by_one
         assert node.add(pod(), asked).address == "10.40.0.1"
     assert len(events(world.api, "AddressesExhausted")) == 1
     assert held(world, "n1") == ["10.40.0.0/30"]
-
-
-def test_a_burst_on_a_small_slice_gets_as_many_slices_as_it_needs_and_no_more(
-    world: World, tmp_path: Path
-) -> None:
-    asked = config(**SMALL)
-    with dealt(world, tmp_path, asked):
-        node, crowd = world.node("n1", wait_seconds=25), [pod() for _ in range(14)]
-        with ThreadPoolExecutor(14) as threads:
-            given = list(threads.map(lambda one: node.add(one, asked).address, crowd))
-    recorded = {
-        entry["id"]
-        for name, item in pools(world.api).items()
-        if name.startswith("blue-n1-")
-        for entry in item["spec"]["allocations"].values()
-    }
-    assert len(set(given)) == 14
-    assert recorded == {one.container for one in crowd}
-    # 2 and 3 times 4, which are full; what is dealt ahead of need is one slice.
-    assert 4 <= len(held(world, "n1")) <= 5
