@@ -57,7 +57,7 @@ def build(
     with tempfile.TemporaryDirectory(prefix=".build.", dir=folder) as name:
         made = Path(name)
         if link is False or not _linked(made, parts, first, must=link is True):
-            program = _program(parts, script.PROLOGUE + first)
+            program = _program(parts, first, script.PROLOGUE)
             _put(made, parts, script.lay_out(parts, program))
             if trouble := _trouble(made / _NAME):
                 raise OSError(f"what was built does not answer VERSION: {trouble}")
@@ -85,9 +85,10 @@ def _linked(folder: Path, parts: Interpreter, first: str, *, must: bool) -> bool
     return True
 
 
-def _program(parts: Interpreter, first: str) -> bytes:
+def _program(parts: Interpreter, first: str, prologue: str = "") -> bytes:
     places = {name: _place(parts, path) for name, path in parts.extensions.items()}
-    return bytecode.made_by(parts.executable, f"{first}\nextensions = {places!r}\n{_EXTENSIONS}")
+    source = f"{prologue}\nextensions = {places!r}\n{_EXTENSIONS}\n{first}"
+    return bytecode.made_by(parts.executable, source)
 
 
 def _place(parts: Interpreter, extension: Path) -> str:
