@@ -11,6 +11,7 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -186,7 +187,9 @@ class Proxy:
         finally:
             # Not a polite TLS close: a client must find its connection broken.
             writer.transport.abort()
-            await asyncio.gather(gone, return_exceptions=True)
+            with suppress(asyncio.CancelledError):
+                # Cut once more while it ends, as at the end of all, it ends all the same.
+                await asyncio.gather(gone, return_exceptions=True)
             del self._connections[task]
 
     async def _open_upstream(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
