@@ -38,7 +38,7 @@ shim-static: setup ## Build it as one static executable (about 8 minutes the fir
 	@$(PY) -m cni.static build/shim-static $(if $(UPDATE),--update)
 
 bench: bench-shim bench-slices bench-growth bench-scale bench-leaks ## Run all benchmarks and the long property tests
-	@HYPOTHESIS_PROFILE=long $(PY) -m pytest tests/properties
+	@HYPOTHESIS_PROFILE=long $(PY) -m pytest tests/properties tests/faults/test_turmoil.py
 
 bench-shim: tools shim ## Time the shim beside its bare interpreter (and WHEREABOUTS_BIN)
 	@$(PY) -m benchmarks.bench_shim
