@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import time
@@ -110,8 +111,9 @@ class SimulatedNode:
             },
         )
         assert process.stdin is not None
-        process.stdin.write(json.dumps({**config, "ipam": ipam}))
-        process.stdin.close()
+        # A process that ended without reading is told by its exit status.
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(json.dumps({**config, "ipam": ipam}))
         process.stdin = None
         return process
 
