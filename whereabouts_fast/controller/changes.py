@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from whereabouts_fast.ipam.holdings import ACTIVE, Held, difference
+from whereabouts_fast.ipam.holdings import ACTIVE, Held, Key, difference, key
 
 DEALT, GROWN, RETURNED, REBUILT = "dealt", "grown", "returned", "rebuilt"
-
-_Key = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +33,12 @@ def between(
     """Compare two tables (`before` None: there was none); `pools` says whether a pool exists."""
     rebuilding = before is None
     gone, come = difference(before or (), after)
-    old: dict[_Key, Held] = {_key(held): held for held in gone}
+    old: dict[Key, Held] = {key(held): held for held in gone}
     nodes = {held.node for held in come}
     served = {h.node for h in before or () if h.node in nodes and h.state == ACTIVE}
     changes = Changes()
     for held in come:
-        known = old.pop(_key(held), None)
+        known = old.pop(key(held), None)
         if known is not None and known.state == held.state:
             continue
         if held.state == ACTIVE:
@@ -54,7 +52,3 @@ def between(
             changes.drained[cidr(held)] = held.node
     changes.reclaimed.update((cidr(held), held.node) for held in old.values())
     return changes
-
-
-def _key(held: Held) -> _Key:
-    return (held.node, held.base, held.prefix)

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from whereabouts_fast.controller.bounded import each
 from whereabouts_fast.controller.pools import Pools
 from whereabouts_fast.controller.reservations import Reservations
-from whereabouts_fast.ipam import address, naming
-from whereabouts_fast.ipam.overlap import Holder
 from whereabouts_fast.kube.errors import ApiError
 from whereabouts_fast.observability import logs
 from whereabouts_fast.resources.pools import PoolView
@@ -76,11 +74,8 @@ class Endings:
     def _needless(self, pool: PoolView) -> list[ReservationView]:
         found = []
         for entry in pool.entries:
-            if entry.offset > pool.last - pool.base:
-                continue
-            text = address.text(pool.version, pool.base + entry.offset)
-            view = self._reservations.known(naming.reservation(text, pool.space))
-            holder = Holder(entry.podref, entry.id, entry.ifname)
-            if view is not None and view.holder.agrees(holder):
+            name = pool.reservation_of(entry)
+            view = self._reservations.known(name) if name else None
+            if view is not None and view.holder.agrees(entry.holder):
                 found.append(view)
         return found

@@ -18,7 +18,6 @@ from whereabouts_fast.controller.reservations import Reservations
 from whereabouts_fast.controller.usage import Usage
 from whereabouts_fast.ipam import address, leaks, naming
 from whereabouts_fast.ipam.leaks import Allocation, Graces, Pod, Suspicion
-from whereabouts_fast.ipam.overlap import Holder
 from whereabouts_fast.kube.client import Client
 from whereabouts_fast.kube.errors import AlreadyExists
 from whereabouts_fast.kube.workqueue import Done, RetryAfter
@@ -137,8 +136,7 @@ class Pairs:
         if pool is None or entry not in pool.entries or _needed(pool, entry) != name:
             return
         try:
-            holder = Holder(entry.podref, entry.id, entry.ifname)
-            await self._reservations.create(name, holder)
+            await self._reservations.create(name, entry.holder)
         except AlreadyExists:
             return
         self._log.info("Reserved address", reservation=name, pod=entry.podref, pool=pool.name)
@@ -164,9 +162,7 @@ class Pairs:
 
 def _needed(pool: PoolView, entry: Allocation) -> str:
     """Return the name of the reservation that an entry must have, "" when it needs none."""
-    if not (pool.overlapping and pool.exact) or entry.offset > pool.last - pool.base:
-        return ""
-    return naming.reservation(address.text(pool.version, pool.base + entry.offset), pool.space)
+    return pool.reservation_of(entry) if pool.overlapping and pool.exact else ""
 
 
 def _older(view: ReservationView, pod: Pod) -> bool:

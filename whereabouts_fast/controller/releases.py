@@ -6,14 +6,13 @@ from typing import Protocol
 
 from whereabouts_fast.controller.announce import SliceEvents
 from whereabouts_fast.controller.pools import Pools
+from whereabouts_fast.controller.report import pool_reference
 from whereabouts_fast.controller.reservations import Reservations
 from whereabouts_fast.controller.usage import Usage
 from whereabouts_fast.controller.world import World
-from whereabouts_fast.ipam import address, naming
+from whereabouts_fast.ipam import naming
 from whereabouts_fast.ipam.leaks import Allocation
-from whereabouts_fast.ipam.overlap import Holder
 from whereabouts_fast.kube.errors import Conflict
-from whereabouts_fast.kube.resource import IPPOOLS
 from whereabouts_fast.observability import logs
 from whereabouts_fast.resources.pools import PoolView
 
@@ -69,13 +68,12 @@ class Releases:
         raise Conflict(409, "Conflict", text)
 
     async def _unreserve(self, pool: PoolView, entry: Allocation) -> None:
-        holder = Holder(entry.podref, entry.id, entry.ifname)
         for view in self._usage.reserved(entry.podref):
-            if view.holder.agrees(holder) and reserves(view.name, pool, entry):
+            if view.holder.agrees(entry.holder) and reserves(view.name, pool, entry):
                 await self._reservations.remove(view)
 
     def _tell(self, pool: PoolView, entry: Allocation, why: str) -> None:
-        text = _text(pool, entry)
+        text = pool.address_of(entry) or f"offset {entry.offset} of {pool.range}"
         self._counters.leak_released(why)
         self._log.info(
             "Released address",
@@ -86,14 +84,7 @@ class Releases:
             network=pool.network,
             reason=why,
         )
-        about = {
-            "apiVersion": IPPOOLS.api_version,
-            "kind": IPPOOLS.kind,
-            "namespace": pool.namespace,
-            "name": pool.name,
-            "uid": pool.uid,
-        }
-        self._events.released(about, {text: f"{entry.podref} ({why})"})
+        self._events.released(pool_reference(pool), {text: f"{entry.podref} ({why})"})
 
 
 def reserves(name: str, pool: PoolView, entry: Allocation) -> bool:
@@ -101,16 +92,10 @@ def reserves(name: str, pool: PoolView, entry: Allocation) -> bool:
 
     Of a pool that whereabouts wrote, the address space may not be known; then any will do.
     """
-    if entry.offset > pool.last - pool.base:
+    text = pool.address_of(entry)
+    if not text:
         return False
-    text = _text(pool, entry)
     if pool.exact:
         return name == naming.reservation(text, pool.space)
     plain = naming.reservation(text)
     return name == plain or name.endswith(f"-{plain}")
-
-
-def _text(pool: PoolView, entry: Allocation) -> str:
-    if entry.offset > pool.last - pool.base:
-        return f"offset {entry.offset} of {pool.range}"
-    return address.text(pool.version, pool.base + entry.offset)

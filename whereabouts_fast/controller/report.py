@@ -18,7 +18,7 @@ from whereabouts_fast.controller.conditions import waiting_text
 from whereabouts_fast.controller.reasons import Reason
 from whereabouts_fast.controller.units import Unit
 from whereabouts_fast.ipam import address
-from whereabouts_fast.ipam.holdings import Answer, Create, Held, Plan, PoolSeen
+from whereabouts_fast.ipam.holdings import Answer, Plan
 from whereabouts_fast.kube.resource import IPPOOLS, NADS, NODESLICEPOOLS, Resource
 from whereabouts_fast.observability import logs
 from whereabouts_fast.resources.pools import PoolView
@@ -221,8 +221,3 @@ def _about(unit: Unit) -> Reference:
     if unit.wanted is not None:
         return attachment(unit.wanted.sources[0])
     return reference(unit.table) if unit.table is not None else {}
-
-
-def key(one: Held | PoolSeen | Create) -> tuple[str, int, int]:
-    """Return what pools and entries are matched by."""
-    return one.node, one.base, one.prefix

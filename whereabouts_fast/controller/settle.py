@@ -11,7 +11,7 @@ from whereabouts_fast.controller.conditions import overlaps
 from whereabouts_fast.controller.overlaps import Overlaps
 from whereabouts_fast.controller.plans import Plans
 from whereabouts_fast.controller.pools import Pools
-from whereabouts_fast.controller.report import Reporter, key
+from whereabouts_fast.controller.report import Reporter
 from whereabouts_fast.controller.shares import Shares
 from whereabouts_fast.controller.tables import OutdatedError, Tables
 from whereabouts_fast.controller.units import Unit, Units
@@ -30,6 +30,7 @@ from whereabouts_fast.ipam.holdings import (
     Open,
     Plan,
     PoolSeen,
+    key,
 )
 from whereabouts_fast.kube.errors import ApiError
 from whereabouts_fast.resources.pools import PoolView

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from whereabouts_fast.controller.latest import Latest
-from whereabouts_fast.ipam.holdings import Held, difference
+from whereabouts_fast.ipam.holdings import difference, key
 from whereabouts_fast.resources.tables import TableView, decode_table
 
 _SPACE = "space"
@@ -35,9 +35,5 @@ class TableMap(Latest[TableView]):
         if old is None:
             return
         gone, come = difference(old.held, () if new is None else new.held)
-        if {_slice(one) for one in gone} - {_slice(one) for one in come}:
+        if set(map(key, gone)) - set(map(key, come)):
             self._departures[old.name] += 1
-
-
-def _slice(one: Held) -> tuple[str, int, int]:
-    return one.node, one.base, one.prefix

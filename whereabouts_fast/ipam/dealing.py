@@ -5,14 +5,13 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from whereabouts_fast.ipam.holdings import Held, Observed, PoolSeen
+from whereabouts_fast.ipam.holdings import Held, Observed, PoolSeen, key
 from whereabouts_fast.ipam.shares import Share, part
-from whereabouts_fast.ipam.steps import key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from whereabouts_fast.ipam.steps import Key
+    from whereabouts_fast.ipam.holdings import Key
     from whereabouts_fast.ipam.supply import Supply
 
 ALL_TAKEN = "all slices are taken"

@@ -216,7 +216,7 @@ def of_address(
             f"no IPPool records the address for pod {held_for.podref}",
             "none needed: the controller removes it once its pod is gone",
         )
-    elif not any(held_for.agrees(_holder(entry)) for _, entry in holders):
+    elif not any(held_for.agrees(entry.holder) for _, entry in holders):
         pool, entry = holders[0]
         yield _pool(
             pool,
@@ -236,10 +236,6 @@ def summary(found: Iterable[Finding]) -> str:
 def _exclusive(one: Pool, other: Pool) -> bool:
     related = not one.network or not other.network or one.network == other.network
     return related or (one.overlapping and other.overlapping)
-
-
-def _holder(entry: Allocation) -> Holder:
-    return Holder(entry.podref, entry.id, entry.ifname)
 
 
 def _sharing(table: Table) -> Iterator[tuple[Held, Held]]:

@@ -120,6 +120,14 @@ class Create:
     prefix: int
 
 
+Key = tuple[str, int, int]
+
+
+def key(one: Held | PoolSeen | Create) -> Key:
+    """Return what entries and pools are matched by."""
+    return one.node, one.base, one.prefix
+
+
 @dataclass(frozen=True, slots=True)
 class Open:
     """Open this closed pool if a live read of the table still gives its slice to its node."""

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from whereabouts_fast.ipam.overlap import Holder
+
 GONE = "gone"
 FINISHED = "finished"
 RECREATED = "recreated"
@@ -30,6 +32,11 @@ class Allocation(NamedTuple):
     ifname: str = ""
     uid: str = ""
     node: str = ""
+
+    @property
+    def holder(self) -> Holder:
+        """Whose the address is, as a reservation says it."""
+        return Holder(self.podref, self.id, self.ifname)
 
 
 @dataclass(frozen=True, slots=True)

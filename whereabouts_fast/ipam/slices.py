@@ -24,16 +24,17 @@ from whereabouts_fast.ipam.holdings import (
     Observed,
     Plan,
     PoolSeen,
+    key,
 )
 from whereabouts_fast.ipam.shares import Share, part
 from whereabouts_fast.ipam.space import Claim, Claimed, contested
-from whereabouts_fast.ipam.steps import Steps, key
+from whereabouts_fast.ipam.steps import Steps
 from whereabouts_fast.ipam.supply import Supply
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from whereabouts_fast.ipam.steps import Key
+    from whereabouts_fast.ipam.holdings import Key
 
 
 def plan(observed: Observed, now: float) -> Plan:

@@ -16,15 +16,15 @@ from whereabouts_fast.ipam.holdings import (
     Held,
     Open,
     PoolSeen,
+    key,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from whereabouts_fast.ipam.holdings import Key
     from whereabouts_fast.ipam.shares import Share
     from whereabouts_fast.ipam.space import Claim
-
-    Key = tuple[str, int, int]
 
 
 class Steps:
@@ -92,8 +92,3 @@ class Steps:
             *creates,
             *self._answers,
         )
-
-
-def key(what: Held | PoolSeen) -> Key:
-    """Return what entries and pools are matched by."""
-    return (what.node, what.base, what.prefix)

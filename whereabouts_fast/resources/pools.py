@@ -79,6 +79,17 @@ class PoolView:
         """Return the last address of the range."""
         return self.base + (1 << (address.width(self.version) - self.prefix)) - 1
 
+    def address_of(self, entry: Allocation) -> str:
+        """Return the text of an entry's address, "" when it is outside the range."""
+        if entry.offset > self.last - self.base:
+            return ""
+        return address.text(self.version, self.base + entry.offset)
+
+    def reservation_of(self, entry: Allocation) -> str:
+        """Return the name of the reservation of an entry's address, "" when it can have none."""
+        text = self.address_of(entry)
+        return text and naming.reservation(text, self.space)
+
     def may_be_in(self, space: str) -> bool:
         """Return whether the pool is, or for all that is known may be, in an address space."""
         if self.space == space:
